@@ -28,7 +28,7 @@ absl::StatusOr<std::string> ChiefCheckpoints::Take(bool finished) {
 absl::StatusOr<std::string> ChiefCheckpoints::TakeUnlessFinished() {
   MutexLock lock(core_->mu());
   COHORT_RETURN_IF_ERROR(AwaitBoundary());
-  if (core_->get()->finish_committed()) {
+  if (core_->get()->view().cut.finish_committed()) {
     return FailedPrecondition("the job is finished: {} is its last checkpoint", newest_);
   }
   return TakeNow(/*finished=*/false);
@@ -36,12 +36,12 @@ absl::StatusOr<std::string> ChiefCheckpoints::TakeUnlessFinished() {
 
 absl::Status ChiefCheckpoints::AwaitBoundary() {
   CoordinatorCore* const core = core_->get();
-  const auto waiting_for = [core] { return core->WaitingForCut(); };
-  const auto idle = [core] { return !core->cut_active(); };
+  const auto waiting_for = [core] { return core->view().WaitingForCut(); };
+  const auto idle = [core] { return !core->view().cut.active(); };
   COHORT_RETURN_IF_ERROR(core_->Wait(idle, CallWaits::kForever, waiting_for).status());
   // Closures that a client has scheduled before belong to this checkpoint.
   core->AddWaiting(1);
-  const auto whole = [core] { return !core->steps().open().has_client_step(); };
+  const auto whole = [core] { return !core->view().steps.open().has_client_step(); };
   const absl::Status closed = core_->Wait(whole, CallWaits::kForever).status();
   core->AddWaiting(-1);
   COHORT_RETURN_IF_ERROR(closed);
@@ -50,17 +50,17 @@ absl::Status ChiefCheckpoints::AwaitBoundary() {
 
 absl::StatusOr<std::string> ChiefCheckpoints::TakeNow(bool finished) {
   CoordinatorCore* const core = core_->get();
-  const auto waiting_for = [core] { return core->WaitingForCut(); };
+  const auto waiting_for = [core] { return core->view().WaitingForCut(); };
   COHORT_ASSIGN_OR_RETURN(const uint64_t cut, core->StartCut(finished));
   // Waits for the record of the job's last checkpoint, except on a full disk or after an interrupt:
   // a restart finds the checkpoint without the record.
   const auto done = [this, core, cut]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(core_->mu()) {
     return cuts_done_.contains(cut) ||
-           (core->finish_committed() && core->journal_watch().refused());
+           (core->view().cut.finish_committed() && core->view().journal.refused());
   };
   const absl::Status waited = core_->Wait(done, CallWaits::kForever, waiting_for).status();
   if (core_->failed()) return core->TakeError();
-  if (core->finish_committed() && !cuts_done_.contains(cut)) return newest_;
+  if (core->view().cut.finish_committed() && !cuts_done_.contains(cut)) return newest_;
   COHORT_RETURN_IF_ERROR(waited);
   const CutResult& result = cuts_done_.at(cut);
   COHORT_RETURN_IF_ERROR(result.status);
@@ -70,7 +70,7 @@ absl::StatusOr<std::string> ChiefCheckpoints::TakeNow(bool finished) {
 absl::Status ChiefCheckpoints::StartOne() {
   MutexLock lock(core_->mu());
   CoordinatorCore* const core = core_->get();
-  if (core->cut_active()) return absl::OkStatus();
+  if (core->view().cut.active()) return absl::OkStatus();
   return core->StartCut(/*finished=*/false).status();
 }
 
@@ -93,8 +93,8 @@ void ChiefCheckpoints::Commit(v1::Manifest manifest) {
   bool wanted = false;
   bool taken = false;
   core_->Input([&](CoordinatorCore* core) {
-    wanted = core->cut_commits(manifest.cut());
-    manifest.mutable_chief()->set_durable_record(core->durable_record());
+    wanted = core->view().cut.commits(manifest.cut());
+    manifest.mutable_chief()->set_durable_record(core->view().journal.durable_record());
   });
   if (!wanted) return;  // slow storage has delayed earlier manifests until this cut was dropped
   manifest.set_unix_micros(static_cast<uint64_t>(options_->clock->UnixMicros()));

@@ -46,7 +46,7 @@ absl::Status ClusterCoordinator::Impl::Start() {
 absl::Status ClusterCoordinator::Impl::WaitUntilReady() {
   MutexLock lock(core_.mu());
   CoordinatorCore* const core = core_.get();
-  const auto ready = [core] { return core->phase() == CoordinatorCore::Phase::kReady; };
+  const auto ready = [core] { return core->view().phase() == CoordinatorCore::Phase::kReady; };
   COHORT_ASSIGN_OR_RETURN(const bool in_time,
                           core_.Wait(ready, core_.Deadline(options_.task_timeout_s)));
   if (!in_time) return core_.GaveUp();
@@ -75,7 +75,7 @@ void ClusterCoordinator::Impl::Tick() {
 
 std::string ClusterCoordinator::Impl::WaitingFor() {
   if (!closing_.empty()) return closing_;
-  std::string text = core_.get()->WaitingFor();
+  std::string text = core_.get()->view().WaitingFor();
   return text.empty() ? core_.waits()->Describe() : text;
 }
 
@@ -117,7 +117,7 @@ JournalThread::Callbacks ClusterCoordinator::Impl::JournalCallbacks() {
       if (broken) {
         core->FailForGood(Annotate(status, "the journal"));
       } else {
-        core->OnJournalRefused(status);
+        core->OnJournaled(status);
       }
     });
   };
@@ -140,7 +140,9 @@ absl::StatusOr<RemoteValue> ClusterCoordinator::Impl::Schedule(ClosureRequest re
   ClosureSpec spec = ClosureSpecOf(request);
   MutexLock lock(core_.mu());
   CoordinatorCore* const core = core_.get();
-  const auto room = [core, &spec] { return !core->error_pending() && core->has_room(spec); };
+  const auto room = [core, &spec] {
+    return !core->view().error_pending() && core->view().has_room(spec);
+  };
   if (!core_.failed() && !room()) {
     COHORT_RETURN_IF_ERROR(core_.Wait(room, CallWaits::kForever).status());
   }
@@ -156,7 +158,8 @@ absl::StatusOr<bool> ClusterCoordinator::Impl::JoinUntil(TimePoint deadline) {
   MutexLock lock(core_.mu());
   CoordinatorCore* const core = core_.get();
   core->AddWaiting(1);
-  const absl::StatusOr<bool> finished = core_.Wait([core] { return core->idle(); }, deadline);
+  const absl::StatusOr<bool> finished =
+      core_.Wait([core] { return core->view().idle(); }, deadline);
   core->AddWaiting(-1);
   COHORT_RETURN_IF_ERROR(finished.status());
   if (!*finished) return false;
@@ -169,10 +172,10 @@ absl::StatusOr<bool> ClusterCoordinator::Impl::Done() {
   CoordinatorCore* const core = core_.get();
   core->AddWaiting(1);  // a step that only waits for more closures is closed now
   core->AddWaiting(-1);
-  const auto settled = [core] { return !core->error_pending(); };
+  const auto settled = [core] { return !core->view().error_pending(); };
   COHORT_RETURN_IF_ERROR(core_.Wait(settled, CallWaits::kForever).status());
   COHORT_RETURN_IF_ERROR(core->TakeError());
-  return core->idle();
+  return core->view().idle();
 }
 
 std::vector<UnfinishedPlace> ClusterCoordinator::Impl::Unfinished() {
@@ -189,10 +192,10 @@ absl::Status ClusterCoordinator::Impl::SetMode(const ModeSettings& settings) {
   MutexLock lock(core_.mu());
   CoordinatorCore* const core = core_.get();
   COHORT_RETURN_IF_ERROR(core->SetMode(settings));
-  const auto changed = [core] { return !core->steps().mode().changing(); };
+  const auto changed = [core] { return !core->view().steps.mode().changing(); };
   COHORT_RETURN_IF_ERROR(core_.Wait(changed, CallWaits::kForever).status());
   if (core_.failed()) return core->TakeError();
-  if (core->steps().mode().settings() == settings) return absl::OkStatus();
+  if (core->view().steps.mode().settings() == settings) return absl::OkStatus();
   return Aborted("the cluster was rolled back before the mode changed: set it again");
 }
 
@@ -209,7 +212,7 @@ void ClusterCoordinator::Impl::Fetches::Close() {
 
 CoordinatorState ClusterCoordinator::Impl::state() {
   MutexLock lock(core_.mu());
-  CoordinatorState s = StateOf(*core_.get());
+  CoordinatorState s{core_.get()->view().State()};
   s.waiting_for = WaitingFor();
   s.ticks = ticks_;
   s.journal_fsyncs = journal_->fsyncs();
@@ -224,11 +227,11 @@ void ClusterCoordinator::Impl::Flush() {
   MutexLock lock(core_.mu());
   CoordinatorCore* const core = core_.get();
   // After Shutdown the phase differs, and there is nothing to flush.
-  if (core == nullptr || core->phase() != CoordinatorCore::Phase::kReady) return;
+  if (core == nullptr || core->view().phase() != CoordinatorCore::Phase::kReady) return;
   core->Flush();
   // It does not wait for a full disk either.
   const auto clean = [core] {
-    return core->settlement().clean() || core->journal_watch().refused();
+    return core->view().settlement.clean() || core->view().journal.refused();
   };
   // It waits even after an interrupt, because callers flush after one.
   core_.WaitDespiteInterrupt(clean, core_.Deadline(options_.flush_limit_s));
@@ -241,12 +244,14 @@ absl::Status ClusterCoordinator::Impl::Shutdown(const std::string& reason, bool 
     MutexLock lock(core_.mu());
     CoordinatorCore* const core = core_.get();
     core->Stop(reason, job_finished);
-    const auto stopped = [core] { return core->phase() == CoordinatorCore::Phase::kStopped; };
+    const auto stopped = [core] {
+      return core->view().phase() == CoordinatorCore::Phase::kStopped;
+    };
     COHORT_ASSIGN_OR_RETURN(const bool in_time, core_.Wait(stopped, core_.Deadline(30)));
     if (core_.failed()) return core->TakeError();
     if (!in_time) return DeadlineExceeded("the end of the job could not be journaled in time");
-    journaled = core->stop_journaled();
-    waiting_for = core->WaitingFor();
+    journaled = core->view().stop_journaled();
+    waiting_for = core->view().WaitingFor();
     streams_->StopDialing();
   }
   if (!journaled) {

@@ -4,44 +4,17 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "chief/api/remote_value.h"
-#include "chief/core/core_counters.h"
-#include "chief/core/job_settings.h"
+#include "chief/core/core_state.h"
 #include "common/base/clock.h"
 
 namespace cohort {
 
 // The state of a job: a copy that belongs to its reader.
-struct CoordinatorState {
-  // Counted over the whole job, without what was rolled back.
-  uint64_t steps = 0;  // training steps finished
-  uint64_t next_place = 0;
-  uint64_t epoch = 0;              // finished epochs
-  uint64_t synchronous_steps = 0;  // closed ones
-  uint64_t timeline = 0;
-  uint64_t generation = 0;
-  std::vector<MetricState> metrics;  // folded over the current epoch
-
-  // The current values.
-  uint64_t queued = 0;
-  uint64_t in_flight = 0;
-  int ready_workers = 0;
-  std::vector<WorkerFigures> workers;      // by index
-  std::vector<bool> servers;               // by index: true if it is connected
-  std::vector<TaskReport> worker_reports;  // by index
-  std::vector<TaskReport> server_reports;
+struct CoordinatorState : CoreState {
   double checkpoint_age_seconds = 0;  // since a commit or a restore; else since the chief started
-  ModeSettings mode;
-  uint64_t ticks = 0;       // turns of the thread that runs the protocol
-  std::string waiting_for;  // as on_wait reports it; "" = nothing
-
-  // Counted since this chief started, except lost tasks, rollbacks and restarts: those cover the
-  // whole job.
-  CoreCounters counters;
-  uint64_t journal_refusals = 0;       // only logged ones, for example of a full disk
-  double journal_stalled_seconds = 0;  // how long a record has waited to become durable
+  uint64_t ticks = 0;                 // turns of the thread that runs the protocol
+  std::string waiting_for;            // as on_wait reports it; "" = nothing
   int64_t journal_fsyncs = 0;
   std::optional<TimePoint> first_closure;  // when the first closure finished
 };

@@ -2,7 +2,6 @@
 #define COHORT_CHIEF_API_CORE_CONVERSION_H_
 
 #include "chief/api/closure_request.h"
-#include "chief/api/coordinator_state.h"
 #include "chief/core/coordinator_core.h"
 
 namespace cohort {
@@ -12,9 +11,6 @@ namespace cohort {
 // The result has no token.
 ClosureSpec ClosureSpecOf(const ClosureRequest& request);
 std::vector<UnfinishedPlace> UnfinishedPlacesOf(const CoordinatorCore& core);
-// Returns the fields that the core knows. Its owner sets waiting_for, journal_fsyncs and
-// first_closure.
-CoordinatorState StateOf(const CoordinatorCore& core);
 
 }  // namespace cohort
 

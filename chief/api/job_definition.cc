@@ -26,7 +26,7 @@ absl::StatusOr<StepFunction> JobDefinition::RegisterStep(const Program& given) {
   std::string fingerprint = Fingerprint(program);
   COHORT_RETURN_IF_ERROR(CheckMessageSizes(layout_, {&program, 1}));
   programs_.push_back(std::move(program));
-  return StepFunction{core_->get()->AddProgram(std::move(fingerprint), std::move(proto))};
+  return StepFunction{core_->get()->setup()->AddProgram(std::move(fingerprint), std::move(proto))};
 }
 
 absl::StatusOr<PerWorkerDataset> JobDefinition::CreatePerWorkerDataset(
@@ -50,7 +50,7 @@ absl::StatusOr<PerWorkerDataset> JobDefinition::CreatePerWorkerDataset(
   resource.set_name(std::move(name));
   *resource.mutable_dataset() = spec;
   resource.set_training(options.training);
-  return PerWorkerDataset{core_->get()->AddResource(std::move(resource))};
+  return PerWorkerDataset{core_->get()->setup()->AddResource(std::move(resource))};
 }
 
 absl::Status JobDefinition::SetVariables(std::span<const v1::VariableSpec> variables,
@@ -60,8 +60,8 @@ absl::Status JobDefinition::SetVariables(std::span<const v1::VariableSpec> varia
   MutexLock lock(core_->mu());
   CoordinatorCore* const core = core_->get();
   PlacementOptions options{.strategy = std::string(placement)};
-  for (int i = 0; i < core->membership().ps(); ++i) {
-    options.cores.push_back(static_cast<int>(std::max(1U, core->ps_hello(i).cores())));
+  for (int i = 0; i < core->view().membership.ps(); ++i) {
+    options.cores.push_back(static_cast<int>(std::max(1U, core->view().servers.hello(i).cores())));
   }
   COHORT_ASSIGN_OR_RETURN(layout_, MakeLayout(variables, partitioner, optimizers, options));
   COHORT_RETURN_IF_ERROR(CheckMessageSizes(layout_, programs_));
@@ -78,7 +78,7 @@ absl::Status JobDefinition::SetVariables(std::span<const v1::VariableSpec> varia
   return absl::OkStatus();
 }
 
-bool JobDefinition::WorkersClip() const { return !core_->get()->steps().sync(); }
+bool JobDefinition::WorkersClip() const { return !core_->get()->view().steps.sync(); }
 
 v1::Layout JobDefinition::layout() const {
   MutexLock lock(core_->mu());

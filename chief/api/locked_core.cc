@@ -42,7 +42,7 @@ bool LockedCore::WaitDespiteInterrupt(const CallWaits::Condition& condition, Tim
 absl::Status LockedCore::GaveUp() const {
   return DeadlineExceeded(
       "{}: gave up after {} s; start what is missing, or correct its address in TF_CONFIG",
-      core_->WaitingFor(), task_timeout_s_);
+      core_->view().WaitingFor(), task_timeout_s_);
 }
 
 }  // namespace cohort

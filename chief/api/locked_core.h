@@ -39,7 +39,7 @@ class LockedCore {
   CallWaits* waits() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return &waits_; }
   // True if the chief has failed permanently; every call then returns the core's error.
   bool failed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return core_->phase() == CoordinatorCore::Phase::kFailed;
+    return core_->view().phase() == CoordinatorCore::Phase::kFailed;
   }
   // Waits until `condition` holds or the chief has failed. Returns false at the deadline. Errors:
   // Cancelled (Interrupt).

@@ -18,14 +18,14 @@ absl::Status Restoration::ResumeOrRestore() {
   {
     MutexLock lock(core_->mu());
     CoordinatorCore* const core = core_->get();
-    resumed = core->CanResume();
-    timeline = core->timeline();
-    began_from = core->began_from();
+    resumed = core->view().variables.CanResume();
+    timeline = core->view().timeline();
+    began_from = core->view().variables.began_from();
     if (resumed) {
       core->Resume();
       options_->log->Info("job_resumed",
                           {{"what", fmt::format("timeline {}, {} steps done", timeline,
-                                                core->settlement().steps())}});
+                                                core->view().settlement.steps())}});
     }
   }
   if (!resumed) return Restore();
@@ -61,7 +61,7 @@ absl::Status Restoration::Restore() {
 absl::Status Restoration::WaitForServers(TimePoint deadline) {
   MutexLock lock(core_->mu());
   CoordinatorCore* const core = core_->get();
-  const auto there = [core] { return core->all_ps_there(); };
+  const auto there = [core] { return core->view().all_ps_there(); };
   COHORT_ASSIGN_OR_RETURN(const bool in_time, core_->Wait(there, deadline));
   if (core_->failed()) return core->TakeError();
   if (in_time) return absl::OkStatus();
@@ -124,10 +124,10 @@ absl::Status Restoration::RollBackOnce(TimePoint deadline) {
   COHORT_ASSIGN_OR_RETURN(const bool in_time,
                           core_->Wait(done, std::max(deadline, core_->Deadline(300))));
   if (core_->failed()) return core->TakeError();
-  if (!in_time) return DeadlineExceeded("{}", core->WaitingFor());
+  if (!in_time) return DeadlineExceeded("{}", core->view().WaitingFor());
   if (done_->ok() && entry.has_value()) checkpoints_->SetNewest(entry->directory);
   const std::string& values = options_->initial_values;
-  options_->log->Info("tablets_assigned", {{"timeline", core->timeline()},
+  options_->log->Info("tablets_assigned", {{"timeline", core->view().timeline()},
                                            {"from", entry.has_value() ? entry->directory
                                                     : values.empty()  ? "initializers"
                                                                       : values},

@@ -47,7 +47,7 @@ void CoordinatorCore::Enter(absl::StatusOr<Phase> phase) {
 }
 
 DispatchGate CoordinatorCore::Gate() const {
-  return {.open = phase() == Phase::kReady && served() && !end_.begun() && all_ps_there() &&
+  return {.open = phase() == Phase::kReady && served() && !end_.begun() && view_.all_ps_there() &&
                   !rollback_.active(),
           .training = steps_.sync() || !cut_.holds_dispatch(),
           .ids_end = std::min(scheduler_.durable_end(),
@@ -103,7 +103,7 @@ void CoordinatorCore::LosePs(int ps, const std::string& why) {
 
 void CoordinatorCore::CheckStranded() {
   const bool stranded = phase() == Phase::kReady && served() && closures_.queue().size() > 0 &&
-                        !closures_.failed() && ready_workers() == 0;
+                        !closures_.failed() && view_.ready_workers() == 0;
   if (!stranded) {
     stranded_since_us_ = -1;
     return;
@@ -112,7 +112,7 @@ void CoordinatorCore::CheckStranded() {
   const int64_t us = context_.now_us - stranded_since_us_;
   if (us < MicrosFromSeconds(context_.options.task_timeout_s)) return;
   absl::Status error =
-      Unavailable("no worker took work for {} s; {}", us / 1'000'000, WaitingFor());
+      Unavailable("no worker took work for {} s; {}", us / 1'000'000, view_.WaitingFor());
   SetFailure(&error, {.role = "worker", .retryable = false});
   dispatcher_.Fail(std::move(error));
 }
@@ -226,11 +226,6 @@ void CoordinatorCore::OnResults(int worker, v1::Results* results) {
   if (gave_back) variables_.SendRoutes(worker);  // the worker's routes may be stale
 }
 
-void CoordinatorCore::Fail(absl::Status error) {
-  const Advancing advancing(this);
-  dispatcher_.Fail(std::move(error));
-}
-
 void CoordinatorCore::AddWaiting(int clients) {
   const Advancing advancing(this);
   steps_.AddWaiting(clients);
@@ -313,9 +308,11 @@ void CoordinatorCore::OnRecovered(absl::StatusOr<Recovered> recovered) {
   Enter(adoption_.WriteStart(recovered->from_manifest));
 }
 
-void CoordinatorCore::OnJournaled(uint64_t record) {
+void CoordinatorCore::OnJournaled(const absl::StatusOr<uint64_t>& durable) {
   const Advancing advancing(this);
+  if (!durable.ok()) return journal_watch_.OnRefused(durable.status());
   if (phase() == Phase::kFailed) return;
+  const uint64_t record = *durable;
   journal_watch_.OnDurable(record);
   if (adoption_.IsStarted(record)) {
     Enter(Phase::kReady);
@@ -335,14 +332,9 @@ void CoordinatorCore::OnJournaled(uint64_t record) {
   scheduler_.OnJournaled(record);
 }
 
-void CoordinatorCore::OnJournalRefused(const absl::Status& why) {
-  const Advancing advancing(this);
-  journal_watch_.OnRefused(why);
-}
-
 absl::Status CoordinatorCore::EndEpoch() {
   if (rollback_.holds_settlement()) {
-    return FailedPrecondition("epoch {} is being rolled back: it cannot end", epoch());
+    return FailedPrecondition("epoch {} is being rolled back: it cannot end", settlement_.epoch());
   }
   settlement_.EndEpoch(context_.now_us);
   closures_.EndEpoch();
@@ -373,7 +365,7 @@ absl::StatusOr<uint64_t> CoordinatorCore::Schedule(ClosureSpec spec) {
     return InvalidArgument("a closure of {} steps in mode sync, where each closure is one step",
                            spec.steps);
   }
-  if (!has_room(spec)) return ResourceExhausted("the queue of closures is full");
+  if (!view_.has_room(spec)) return ResourceExhausted("the queue of closures is full");
   COHORT_ASSIGN_OR_RETURN(const uint64_t id, scheduler_.Schedule(std::move(spec)));
   dispatcher_.OnScheduled(id);
   return id;
@@ -400,7 +392,7 @@ absl::StatusOr<uint64_t> CoordinatorCore::StartCut(bool finished) {
   if (phase() != Phase::kReady || !served() || rollback_.active()) {
     return FailedPrecondition("a checkpoint needs variables that are served");
   }
-  if (cut_active()) {
+  if (cut_.active()) {
     return FailedPrecondition("checkpoint {} is still being written", cut_.number());
   }
   const uint64_t number =
@@ -421,8 +413,8 @@ void CoordinatorCore::AdvanceCut() {
   const size_t in_flight = steps_.sync() ? 0 : closures_.queue().training_in_flight();
   if (in_flight > 0 && std::exchange(recall_due_, false)) dispatcher_.Recall();
   if (!cut_.drained(in_flight, context_.now_us)) return;
-  if (!all_ps_there()) {
-    absl::Status missing = Unavailable("{}", WaitingFor());
+  if (!view_.all_ps_there()) {
+    absl::Status missing = Unavailable("{}", view_.WaitingFor());
     SetFailure(&missing, {.role = "ps", .retryable = true});
     cut_.Abandon(missing);
     return;
@@ -448,7 +440,7 @@ void CoordinatorCore::FillCut(v1::Manifest* manifest) const {
   chief->set_next_place(next_place);
   chief->set_journal_record(outbox_.next_record() - 1);
   manifest->set_step(next_place);
-  manifest->set_epoch(epoch());
+  manifest->set_epoch(settlement_.epoch());
   *manifest->mutable_layout() = variables_.layout();
   if (membership_.fingerprint().has_value()) {
     *manifest->mutable_fingerprint() = *membership_.fingerprint();
@@ -475,8 +467,8 @@ absl::Status CoordinatorCore::RollBack(const v1::Manifest* manifest, const std::
     return FailedPrecondition("there are no variables to roll back");
   }
   if (rollback_.active()) return FailedPrecondition("a rollback is under way");
-  if (!all_ps_there()) {
-    absl::Status status = Unavailable("{}", WaitingFor());
+  if (!view_.all_ps_there()) {
+    absl::Status status = Unavailable("{}", view_.WaitingFor());
     SetFailure(&status, {.role = "ps", .retryable = true});
     return status;
   }
@@ -532,8 +524,8 @@ void CoordinatorCore::Stop(const std::string& reason, bool job_finished) {
 // The tasks may end when the end is durable: in the journal, or in a manifest if the disk is full.
 void CoordinatorCore::AdvanceStop() {
   if (!end_.begun() || phase() == Phase::kStopped) return;
-  const bool proved = end_.job_finished() && finish_committed() && journal_watch_.refused();
-  if (!stop_journaled() && !proved) return;
+  const bool proved = end_.job_finished() && cut_.finish_committed() && journal_watch_.refused();
+  if (!view_.stop_journaled() && !proved) return;
   context_.phase = Phase::kStopped;
   for (const Task task : membership_.tasks()) {
     if (membership_.adopted(task)) end_.SendShutdown(task);
@@ -563,37 +555,6 @@ void CoordinatorCore::JournalCounters() {
   journaled.set_rollbacks(counters_.rollbacks);
   journaled.set_chief_restarts(counters_.chief_restarts);
   outbox_.AttachCounters(std::move(journaled));
-}
-
-CoreCounters CoordinatorCore::counters() const {
-  return {closures_.counters(),   dispatcher_.counters(), steps_.counters(),
-          settlement_.counters(), cut_.counters(),        counters_};
-}
-
-std::string CoordinatorCore::WaitingFor() const {
-  if (journal_watch_.refused()) return journal_watch_.Waiting();
-  const Phase p = phase();
-  if (p == Phase::kTaking || p == Phase::kReading || p == Phase::kStarting) {
-    return "waiting for the journal";
-  }
-  if (p == Phase::kProbing || p == Phase::kAdopting || !all_ps_there()) {
-    const std::string missing = membership_.Missing(context_.now_us);
-    return "waiting for " + (missing.empty() ? "the cluster" : missing);
-  }
-  if (rollback_.active()) return "waiting for the parameter servers to load their tablets";
-  const bool no_worker = closures_.queue().size() > 0 && ready_workers() == 0;
-  std::string workers = no_worker ? membership_.Missing(context_.now_us) : "";
-  if (const std::string late = dispatcher_.pace().Waiting(no_worker); !late.empty()) {
-    workers += (workers.empty() ? "" : "; ") + late;
-  }
-  if (no_worker) return "waiting for a worker" + (workers.empty() ? "" : ": " + workers);
-  if (!workers.empty()) return "waiting for " + workers;
-  if (std::string text = closures_.Waiting(); !text.empty()) return text;
-  if (std::string text = steps_.Waiting(); !text.empty()) return text;
-  if (cut_.holds_dispatch()) {
-    if (std::string text = WaitingForCut(); !text.empty()) return text;
-  }
-  return journal_watch_.Waiting();
 }
 
 }  // namespace cohort

@@ -12,6 +12,7 @@
 #include "chief/core/cluster_adoption.h"
 #include "chief/core/core_context.h"
 #include "chief/core/core_counters.h"
+#include "chief/core/core_view.h"
 #include "chief/core/cut.h"
 #include "chief/core/dispatcher.h"
 #include "chief/core/job_end.h"
@@ -61,10 +62,9 @@ class CoordinatorCore {
   void OnPsMessage(int ps, const v1::PsToChief& message);
   void OnGeneration(const absl::StatusOr<uint64_t>& generation);
   void OnRecovered(absl::StatusOr<Recovered> recovered);
-  // All records up to this one are durable.
-  void OnJournaled(uint64_t record);
-  // The disk refuses records; the journal tries again.
-  void OnJournalRefused(const absl::Status& why);
+  // All records up to this one are durable. An error: the disk refuses records, and the journal
+  // tries again.
+  void OnJournaled(const absl::StatusOr<uint64_t>& record);
   // Returns false if it is not the manifest of the active cut.
   bool OnManifestWritten(uint64_t cut, const absl::Status& status, const std::string& path);
   // Ends the chief permanently, and everything that is scheduled: for example, because the chief
@@ -72,12 +72,9 @@ class CoordinatorCore {
   void FailForGood(absl::Status why);
 
   // ------------------------------------------------------------- inputs from the client
-  // The chief sends these to every worker, now and when a worker returns. `fingerprint` names the
-  // program.
-  int AddProgram(std::string fingerprint, v1::Program program) {
-    return setup_.AddProgram(std::move(fingerprint), std::move(program));
-  }
-  int AddResource(v1::CreateResource resource) { return setup_.AddResource(std::move(resource)); }
+  // Programs and resources are added here: the chief sends them to every worker, now and when a
+  // worker returns.
+  WorkerSetup* setup() { return &setup_; }
 
   // Sets the layout of the job's variables. Afterwards the client calls Resume if the servers have
   // exactly these tablets at the journal's timeline, and RollBack otherwise.
@@ -85,7 +82,6 @@ class CoordinatorCore {
     steps_.SetLayout(layout);
     variables_.SetLayout(std::move(layout), layout_hash);
   }
-  bool CanResume() const { return variables_.CanResume(); }
   void Resume();
   // Goes back to the cut of `manifest` (in the file `path`), or to the initial state if it is null.
   // Cancels everything that is scheduled; RollbackDone follows. Errors: Unavailable if a ps is
@@ -96,10 +92,9 @@ class CoordinatorCore {
   // or the chief has failed; ResourceExhausted if the queue is full; FailedPrecondition if nothing
   // is served. The caller waits while error_pending() or while has_room() is false.
   absl::StatusOr<uint64_t> Schedule(ClosureSpec spec);
-  // The closures that must be scheduled again after a restart, an error or a rollback, by place.
-  std::vector<UnfinishedClosure> Unfinished() const { return closures_.unfinished().List(); }
-  // The first place that has no id.
-  uint64_t next_place() const { return scheduler_.next_place(); }
+  // Returns and clears the error that is ready to be raised; OK if there is none. A chief that has
+  // failed always returns the same error.
+  absl::Status TakeError();
 
   // Starts a cut; CutDone follows. Errors: FailedPrecondition during another cut or rollback or
   // before Resume.
@@ -110,11 +105,6 @@ class CoordinatorCore {
   // FailedPrecondition while a Rollback record is being journaled, and after that rollback has
   // failed.
   absl::Status EndEpoch();
-  uint64_t epoch() const { return settlement_.epoch(); }
-  // Closed synchronous steps, over the whole job.
-  uint64_t synchronous_steps() const { return steps_.closed(); }
-  // Raises a job's error as if a closure had failed with it.
-  void Fail(absl::Status error);
   // Clients begin (or cease) to wait for closures: see Steps::AddWaiting.
   void AddWaiting(int clients);
   // Changes the mode at the next boundary (Steps::SetMode). Errors: FailedPrecondition if the
@@ -128,56 +118,7 @@ class CoordinatorCore {
   void Stop(const std::string& reason, bool job_finished);
 
   // ------------------------------------------------------------- state
-  Phase phase() const { return context_.phase; }
-  bool served() const { return variables_.served(); }
-  // True if nothing is scheduled, and no closure still runs after an error.
-  bool idle() const { return closures_.queue().size() == 0 && !error_pending(); }
-  bool error_pending() const { return closures_.error_pending(); }
-  bool queue_full() const { return closures_.queue().full(); }
-  // True if Schedule accepts the closure now. A full queue still accepts an unfinished place,
-  // because all closures in the queue may have to wait for that one.
-  bool has_room(const ClosureSpec& spec) const {
-    return !queue_full() ||
-           (spec.by_job && spec.training && closures_.unfinished().Knows(spec.place));
-  }
-  // Returns and clears the error that is ready to be raised; OK if there is none. A chief that has
-  // failed always returns the same error.
-  absl::Status TakeError();
-  bool cut_active() const { return cut_.state() != Cut::State::kIdle; }
-  // False if the cut no longer waits for its manifest.
-  bool cut_commits(uint64_t cut) const {
-    return cut_.state() == Cut::State::kCommitting && cut_.number() == cut;
-  }
-  // True if the job's last checkpoint is committed. It proves the end even without the journal.
-  bool finish_committed() const { return cut_.finish_committed(); }
-  // All records of this incarnation up to this one are durable.
-  uint64_t durable_record() const { return journal_watch_.durable_record(); }
-  // Valid in kStopped: true if the journal has the end.
-  bool stop_journaled() const { return end_.journaled(durable_record()); }
-  const JournalWatch& journal_watch() const { return journal_watch_; }
-  bool all_ps_there() const { return membership_.all(Role::kPs, Link::kAdopted); }
-  // What a blocked call is waiting for: "waiting for worker:2 (host3:2222), 12 s". It is "" if the
-  // call waits only for closures to end.
-  std::string WaitingFor() const;
-  // What the active cut is waiting for; "" if it has not waited for long.
-  std::string WaitingForCut() const {
-    return cut_.Waiting(closures_.queue().training_in_flight(), context_.now_us);
-  }
-
-  CoreCounters counters() const;
-  const Settlement& settlement() const { return settlement_; }
-  const Steps& steps() const { return steps_; }
-  int64_t now_us() const { return context_.now_us; }  // the last tick
-  const Membership& membership() const { return membership_; }
-  uint64_t timeline() const { return context_.timeline; }
-  // The manifest that the timeline began from; "" = the initial state, or not known.
-  const std::string& began_from() const { return variables_.began_from(); }
-  uint64_t generation() const { return outbox_.generation(); }
-  size_t queued() const { return closures_.queue().queued(); }
-  size_t in_flight() const { return closures_.queue().in_flight(); }
-  int ready_workers() const { return dispatcher_.pace().count_available(); }
-  std::vector<WorkerFigures> worker_figures() const { return dispatcher_.worker_figures(); }
-  const v1::PsHello& ps_hello(int ps) const { return servers_.hello(ps); }
+  const CoreView& view() const { return view_; }
 
  private:
   // Advances the core at the end of an input. An exception, which only the crash points of the
@@ -199,6 +140,8 @@ class CoordinatorCore {
   // parts stand in an order in which none can give work to an earlier one, so one pass is enough.
   // If nothing is to do, it costs the same with any number of workers.
   void Advance();
+  Phase phase() const { return context_.phase; }
+  bool served() const { return variables_.served(); }
   bool ended() const { return phase() == Phase::kFailed || phase() == Phase::kStopped; }
   void SetTimeline(uint64_t timeline);
   // Enters the phase, or fails.
@@ -248,6 +191,21 @@ class CoordinatorCore {
   bool recall_due_ = false;         // a cut begins, or workers may have received closures since
   int64_t stranded_since_us_ = -1;  // when work began to wait without an available worker
   absl::Status failure_;            // kFailed: why
+  const CoreView view_{.context = context_,
+                       .outbox = outbox_,
+                       .journal = journal_watch_,
+                       .membership = membership_,
+                       .settlement = settlement_,
+                       .servers = servers_,
+                       .variables = variables_,
+                       .rollback = rollback_,
+                       .cut = cut_,
+                       .closures = closures_,
+                       .steps = steps_,
+                       .scheduler = scheduler_,
+                       .dispatcher = dispatcher_,
+                       .end = end_,
+                       .cluster = counters_};
 };
 
 }  // namespace cohort

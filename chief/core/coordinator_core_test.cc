@@ -21,16 +21,16 @@ uint64_t TimesApplied(const TestWorld& world) {
 TEST_CASE("a closure runs once on every tablet and is folded once") {
   TestWorld world(2, 2);
   world.StartServing();
-  REQUIRE(world.core().phase() == Phase::kReady);
-  REQUIRE(world.core().served());
-  CHECK(world.core().timeline() == 1);
+  REQUIRE(world.core().view().phase() == Phase::kReady);
+  REQUIRE(world.core().view().served());
+  CHECK(world.core().view().timeline() == 1);
   for (uint64_t i = 0; i < 10; ++i) REQUIRE(world.ScheduleJob(i, 1, 10).ok());
   world.Quiesce();
-  CHECK(world.core().idle());
+  CHECK(world.core().view().idle());
   CHECK(TimesApplied(world) == 20);
-  CHECK(world.core().settlement().metrics().at("n").Scalar(kTotal) == 10);
+  CHECK(world.core().view().settlement.metrics().at("n").Scalar(kTotal) == 10);
   CHECK(world.done.size() == 10);
-  CHECK(world.core().settlement().watermark() == 11);
+  CHECK(world.core().view().settlement.watermark() == 11);
 }
 
 TEST_CASE("nothing is dispatched before its ids are durable") {
@@ -53,7 +53,7 @@ TEST_CASE("the watermark is published only after its record is durable") {
   world.journal_stuck = true;
   world.Advance(60'000);
   world.Quiesce();
-  CHECK(world.core().settlement().watermark() == 2);
+  CHECK(world.core().view().settlement.watermark() == 2);
   CHECK(world.ps[0].watermark == 1);
   CHECK(world.workers[0].kept.size() == 1);
   world.journal_stuck = false;
@@ -77,7 +77,7 @@ TEST_CASE("a dead worker's closures go to others, under the same ids and higher 
   world.KillWorker(0);
   world.hold_work = false;
   world.Quiesce();
-  CHECK(world.core().idle());
+  CHECK(world.core().view().idle());
   CHECK(TimesApplied(world) == 16);
   bool again = false;
   for (const v1::Closure& c : world.workers[1].seen) again |= c.id() == id && c.attempt() == 2;
@@ -104,7 +104,7 @@ TEST_CASE("a worker whose stream breaks keeps the closures that it has in hand")
   CHECK(world.workers[0].hand.size() == 2);
   world.hold_work = false;
   world.Quiesce();
-  CHECK(world.core().idle());
+  CHECK(world.core().view().idle());
   CHECK(world.workers[0].seen.size() == 2);  // none was sent twice
 }
 
@@ -145,17 +145,17 @@ TEST_CASE("what is finished behind an open closure is bounded") {
     }
   };
   work(1 - stuck);
-  CHECK(world.core().settlement().watermark() == 1);
+  CHECK(world.core().view().settlement.watermark() == 1);
   uint64_t last = 0;
   for (const v1::Closure& c : world.workers[static_cast<size_t>(1 - stuck)].seen) {
     last = std::max(last, c.id());
   }
   CHECK(last == 50);
-  CHECK(world.core().settlement().DoneAbove().size() < 50);
-  CHECK(world.core().queued() == 150);
+  CHECK(world.core().view().settlement.DoneAbove().size() < 50);
+  CHECK(world.core().view().closures.queue().queued() == 150);
   world.hold_work = false;
   world.Quiesce();
-  CHECK(world.core().idle());
+  CHECK(world.core().view().idle());
   CHECK(TimesApplied(world) == 200);
 }
 
@@ -174,8 +174,8 @@ TEST_CASE("results that are doubled, late or made up change nothing") {
   metric->set_total(1);
   metric->set_count(1);
   world.core().OnWorkerMessage(0, again);
-  CHECK(world.core().settlement().metrics().at("n").Scalar(kTotal) == 1);
-  CHECK(world.core().counters().late_results == 1);
+  CHECK(world.core().view().settlement.metrics().at("n").Scalar(kTotal) == 1);
+  CHECK(world.core().view().counters().late_results == 1);
 
   SECTION("an attempt that was never given out") {
     world.hold_work = true;
@@ -184,10 +184,10 @@ TEST_CASE("results that are doubled, late or made up change nothing") {
     result->set_id(2);
     result->set_attempt(9);
     world.core().OnWorkerMessage(0, again);
-    CHECK(!world.core().idle());
+    CHECK(!world.core().view().idle());
     result->set_attempt(0);
     world.core().OnWorkerMessage(0, again);
-    CHECK(!world.core().idle());
+    CHECK(!world.core().view().idle());
   }
   SECTION("a failure of an attempt that is over") {
     world.hold_work = true;
@@ -201,7 +201,7 @@ TEST_CASE("results that are doubled, late or made up change nothing") {
     result->mutable_status()->set_code(static_cast<int>(absl::StatusCode::kInvalidArgument));
     world.core().OnWorkerMessage(0, again);
     CHECK(world.core().TakeError().ok());
-    CHECK(!world.core().idle());
+    CHECK(!world.core().view().idle());
   }
 }
 
@@ -211,8 +211,8 @@ TEST_CASE("a second chief is refused by name; one whose forerunner was killed is
   world.KillChief();
   SECTION("killed: its sockets closed") {
     world.StartServing();
-    CHECK(world.core().phase() == Phase::kReady);
-    CHECK(world.core().generation() == 2);
+    CHECK(world.core().view().phase() == Phase::kReady);
+    CHECK(world.core().view().outbox.generation() == 2);
   }
   SECTION("alive") {
     world.workers[0].hears_chief = true;
@@ -222,7 +222,7 @@ TEST_CASE("a second chief is refused by name; one whose forerunner was killed is
       world.Quiesce();
       world.Advance(100'000);
     }
-    CHECK(world.core().phase() == Phase::kFailed);
+    CHECK(world.core().view().phase() == Phase::kFailed);
     const std::string message(world.core().TakeError().message());
     CHECK(message.find("worker:0 (w0:1) is at work for another chief") != std::string::npos);
     CHECK(world.generation == 1);  // it took nothing
@@ -235,20 +235,20 @@ TEST_CASE("a second chief is refused by name; one whose forerunner was killed is
       world.Quiesce();
       world.Advance(100'000);
     }
-    CHECK(world.core().phase() != Phase::kFailed);
-    CHECK(world.core().WaitingFor().find("has lost another chief") != std::string::npos);
+    CHECK(world.core().view().phase() != Phase::kFailed);
+    CHECK(world.core().view().WaitingFor().find("has lost another chief") != std::string::npos);
     world.workers[0].hears_chief = world.workers[0].chief_lost = false;
     for (int i = 0; i < 20; ++i) {
       world.Quiesce();
       world.Advance(100'000);
     }
-    CHECK(world.core().phase() == Phase::kReady);
+    CHECK(world.core().view().phase() == Phase::kReady);
   }
   SECTION("alive, and --takeover") {
     world.workers[0].hears_chief = true;
     world.options.takeover = true;
     world.StartServing();
-    CHECK(world.core().phase() == Phase::kReady);
+    CHECK(world.core().view().phase() == Phase::kReady);
   }
 }
 
@@ -268,12 +268,12 @@ TEST_CASE("a run that is continued without a worker waits for one that hears ano
     world.workers[1].chief_lost = true;
     world.ConnectAll();
     advance(9);
-    CHECK(world.core().phase() == Phase::kProbing);
+    CHECK(world.core().view().phase() == Phase::kProbing);
     CHECK(world.generation == 1);  // it took nothing
     SECTION("until the worker has waited for it") { world.workers[1].hears_chief = false; }
     SECTION("until the worker is gone") { world.KillWorker(1); }
     advance(6);
-    CHECK(world.core().phase() == Phase::kReady);
+    CHECK(world.core().view().phase() == Phase::kReady);
     CHECK(world.generation == 2);
   }
   SECTION("and that has come only now") {
@@ -282,7 +282,7 @@ TEST_CASE("a run that is continued without a worker waits for one that hears ano
     advance(4);
     world.Connect(WorkerTask(1));
     advance(4);
-    CHECK(world.core().phase() == Phase::kFailed);
+    CHECK(world.core().view().phase() == Phase::kFailed);
     CHECK(world.generation == 1);
   }
 }
@@ -296,7 +296,7 @@ TEST_CASE("a chief that is fenced by a newer one ends, and all that was schedule
   v1::WorkerToChief message;
   message.mutable_fenced()->set_current_generation(7);
   world.core().OnWorkerMessage(0, message);
-  CHECK(world.core().phase() == Phase::kFailed);
+  CHECK(world.core().view().phase() == Phase::kFailed);
   const absl::Status error = world.core().TakeError();
   REQUIRE(GetFailure(error).has_value());
   CHECK(GetFailure(error)->role == "chief");
@@ -313,13 +313,13 @@ TEST_CASE("start waits for every task, and names the missing ones") {
   world.Quiesce();
   world.Advance(12'000'000);
   world.Quiesce();
-  CHECK(world.core().phase() == Phase::kProbing);
-  CHECK(world.core().WaitingFor().find("worker:1 (w1:1), ") != std::string::npos);
+  CHECK(world.core().view().phase() == Phase::kProbing);
+  CHECK(world.core().view().WaitingFor().find("worker:1 (w1:1), ") != std::string::npos);
   world.Connect(WorkerTask(1));
   world.Quiesce();
   world.Advance(1);
   world.Quiesce();
-  CHECK(world.core().phase() == Phase::kReady);
+  CHECK(world.core().view().phase() == Phase::kReady);
 }
 
 TEST_CASE("a silent task is lost") {
@@ -342,15 +342,15 @@ TEST_CASE("a worker that alone cannot reach a server is set aside, and tried aga
   message.mutable_ps_unreachable()->set_ps(0);
   message.mutable_ps_unreachable()->set_incarnation(1);
   world.core().OnWorkerMessage(0, message);
-  CHECK(world.core().ready_workers() == 1);
+  CHECK(world.core().view().ready_workers() == 1);
   world.Quiesce();
   CHECK(world.workers[0].hand.empty());
   world.hold_work = false;
   world.Quiesce();
-  CHECK(world.core().idle());
-  CHECK(world.core().served());
+  CHECK(world.core().view().idle());
+  CHECK(world.core().view().served());
   world.Advance(3'000'000);
-  CHECK(world.core().ready_workers() == 2);
+  CHECK(world.core().view().ready_workers() == 2);
 }
 
 }  // namespace

@@ -34,21 +34,21 @@ TEST_CASE("a journal that cannot be written is what is waited for, with the reas
   t.world.Quiesce();
   t.world.Advance(kSecond);  // the record of what is settled is due
   t.world.Quiesce();
-  CHECK(t.world.core().WaitingFor().empty());  // a disk may be busy
+  CHECK(t.world.core().view().WaitingFor().empty());  // a disk may be busy
   t.world.Advance(4 * kSecond);
-  CHECK(Contains(t.world.core().WaitingFor(),
+  CHECK(Contains(t.world.core().view().WaitingFor(),
                  "waiting for the journal: the disk does not answer, 4 s"));
-  t.world.core().OnJournalRefused(ResourceExhausted("cannot write /c/journal-1: no space"));
+  t.world.core().OnJournaled(ResourceExhausted("cannot write /c/journal-1: no space"));
   t.world.Advance(kSecond);
-  CHECK(t.world.core().WaitingFor() ==
+  CHECK(t.world.core().view().WaitingFor() ==
         "waiting for the journal: cannot write /c/journal-1: no space, 5 s");
-  CHECK(t.world.core().journal_watch().stalled_us() == 5 * kSecond);
-  CHECK(t.world.core().journal_watch().refusals() == 1);
+  CHECK(t.world.core().view().journal.stalled_us() == 5 * kSecond);
+  CHECK(t.world.core().view().journal.refusals() == 1);
   t.world.journal_stuck = false;
   t.world.Quiesce();
   t.world.Advance(kSecond);
-  CHECK(t.world.core().WaitingFor().empty());
-  CHECK(t.world.core().journal_watch().stalled_us() == 0);
+  CHECK(t.world.core().view().WaitingFor().empty());
+  CHECK(t.world.core().view().journal.stalled_us() == 0);
   t.Train();
 }
 
@@ -60,16 +60,16 @@ TEST_CASE("a manifest that storage does not take ends the cut, and training cont
   t.world.manifest_stuck = true;
   const uint64_t cut = *t.world.core().StartCut(false);
   t.world.Quiesce();
-  CHECK(t.world.core().cut_commits(cut));
+  CHECK(t.world.core().view().cut.commits(cut));
   t.world.Advance(4 * kSecond);
-  CHECK(t.world.core().cut_active());
+  CHECK(t.world.core().view().cut.active());
   t.world.Advance(kSecond);
   REQUIRE(t.world.cuts_done.size() == 2);
   CHECK(absl::IsDeadlineExceeded(t.world.cuts_done[1]));
   CHECK(Contains(std::string(t.world.cuts_done[1].message()),
                  "/manifest.json was not written in 5 s"));
   CHECK(t.world.newest == before);
-  CHECK(!t.world.core().cut_commits(cut));
+  CHECK(!t.world.core().view().cut.commits(cut));
   t.Train();
   t.world.manifest_stuck = false;
   t.world.Quiesce();  // it comes late, and is nobody's
@@ -90,15 +90,16 @@ TEST_CASE("a cut that takes long names what it waits for") {
   REQUIRE(world.ScheduleUser().ok());
   world.Quiesce();
   const uint64_t cut = *world.core().StartCut(false);
-  const std::string of =
-      fmt::format("waiting for checkpoint /ckpt/ckpt-{}-2-{}: ", world.core().timeline(), cut);
+  const std::string of = fmt::format(
+      "waiting for checkpoint /ckpt/ckpt-{}-2-{}: ", world.core().view().timeline(), cut);
   const auto waits = [&] {
-    CHECK(world.core().WaitingForCut().empty());  // a moment
+    CHECK(world.core().view().WaitingForCut().empty());  // a moment
     world.Advance(4 * kSecond);
-    return world.core().WaitingForCut();
+    return world.core().view().WaitingForCut();
   };
   CHECK(waits() == of + "1 closures in flight to end, 4 s");
-  CHECK(world.core().WaitingFor() == world.core().WaitingForCut());  // training stands still
+  CHECK(world.core().view().WaitingFor() ==
+        world.core().view().WaitingForCut());  // training stands still
   world.hold_work = false;
   while (world.DeliverOne() && world.ps[0].in.empty()) {
   }
@@ -109,7 +110,7 @@ TEST_CASE("a cut that takes long names what it waits for") {
   REQUIRE(world.ToPs(1));
   REQUIRE(world.FromPs(1));
   CHECK(waits() == of + "ps:1 (p1:1) to write a snapshot, 4 s");
-  CHECK(world.core().WaitingFor().empty());  // training continues
+  CHECK(world.core().view().WaitingFor().empty());  // training continues
   world.manifest_stuck = true;
   world.Quiesce();
   CHECK(waits() == of + "the storage to take its manifest, 4 s");
@@ -119,7 +120,7 @@ TEST_CASE("a cut that takes long names what it waits for") {
   CHECK(waits() == of + "the journal to have it, 4 s");
   world.journal_stuck = false;
   world.Quiesce();
-  CHECK(world.core().WaitingForCut().empty());
+  CHECK(world.core().view().WaitingForCut().empty());
   CHECK(world.cuts_done.back().ok());
 }
 
@@ -128,14 +129,14 @@ TEST_CASE("a checkpoint that is committed does not wait for a journal that is st
   REQUIRE(t.world.core().StartCut(false).ok());
   t.world.journal_stuck = true;
   t.world.Quiesce();
-  CHECK(t.world.core().cut_active());
+  CHECK(t.world.core().view().cut.active());
   CHECK(!t.world.newest.empty());
   t.world.Advance(kSecond);
   t.world.Advance(4 * kSecond);
   REQUIRE(t.world.cuts_done.size() == 1);
   CHECK(t.world.cuts_done[0].ok());
-  CHECK(!t.world.core().cut_active());
-  CHECK(Contains(t.world.core().WaitingFor(), "waiting for the journal"));
+  CHECK(!t.world.core().view().cut.active());
+  CHECK(Contains(t.world.core().view().WaitingFor(), "waiting for the journal"));
   t.world.journal_stuck = false;
   t.Train();
 }
@@ -149,19 +150,20 @@ TEST_CASE("a finished job ends on a full disk when its last manifest is there") 
   t.world.journal_stuck = true;
   t.world.core().Stop("the end", /*job_finished=*/true);
   t.world.Advance(kSecond);
-  CHECK(t.world.core().phase() == CoordinatorCore::Phase::kReady);  // the disk may only be busy
-  t.world.core().OnJournalRefused(ResourceExhausted("cannot write /c/journal-1: no space"));
+  CHECK(t.world.core().view().phase() ==
+        CoordinatorCore::Phase::kReady);  // the disk may only be busy
+  t.world.core().OnJournaled(ResourceExhausted("cannot write /c/journal-1: no space"));
   t.world.Advance(kSecond);
-  const bool stopped = t.world.core().phase() == CoordinatorCore::Phase::kStopped;
+  const bool stopped = t.world.core().view().phase() == CoordinatorCore::Phase::kStopped;
   CHECK(stopped == finished);
-  CHECK(!t.world.core().stop_journaled());
+  CHECK(!t.world.core().view().stop_journaled());
   for (const FakeWorker& worker : t.world.workers) {
     const bool shutdown = !worker.in.empty() && worker.in.back().shutdown().job_finished();
     CHECK(shutdown == finished);
   }
   t.world.journal_stuck = false;
   t.world.Quiesce();
-  CHECK(t.world.core().phase() == CoordinatorCore::Phase::kStopped);
+  CHECK(t.world.core().view().phase() == CoordinatorCore::Phase::kStopped);
 }
 
 }  // namespace

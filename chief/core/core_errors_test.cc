@@ -3,6 +3,7 @@
 
 #include "chief/core/core_test_world.h"
 #include "common/base/status.h"
+#include "common/base/status_proto.h"
 #include "common/testing/test_directory.h"
 
 namespace cohort {
@@ -28,7 +29,7 @@ struct Running {
     world.Quiesce();
     world.hold_work = false;
     while (world.FromWorker(failing()) || world.Work(failing())) {
-      if (world.core().error_pending()) break;
+      if (world.core().view().error_pending()) break;
     }
     world.hold_work = true;
   }
@@ -36,18 +37,29 @@ struct Running {
   TestWorld world;
 };
 
+// A worker cannot register a program, which is the job's error.
+void RefuseProgram(TestWorld* world) {
+  world->core().setup()->AddProgram("refused", v1::Program());
+  v1::WorkerToChief answer;
+  answer.set_request(world->workers[0].in.back().request());
+  world->workers[0].in.pop_back();
+  StatusToProto(Internal("no"), answer.mutable_status());
+  world->core().OnWorkerMessage(0, std::move(answer));
+}
+
 TEST_CASE("the first error drains the line and cancels what is in flight") {
   Running t;
   t.ScheduleTen(1);
   t.world.Quiesce();
-  CHECK(t.world.core().in_flight() == 8);
+  CHECK(t.world.core().view().closures.queue().in_flight() == 8);
   t.Fail();
-  CHECK(t.world.core().error_pending());  // something is still in flight: not to be raised yet
-  CHECK(t.world.core().queued() == 0);
+  CHECK(
+      t.world.core().view().error_pending());  // something is still in flight: not to be raised yet
+  CHECK(t.world.core().view().closures.queue().queued() == 0);
   CHECK(t.world.core().TakeError().ok());  // nothing is raised while something runs
   t.world.Quiesce();                       // the workers hear of it
-  CHECK(t.world.core().in_flight() == 0);
-  CHECK(!t.world.core().error_pending());
+  CHECK(t.world.core().view().closures.queue().in_flight() == 0);
+  CHECK(!t.world.core().view().error_pending());
   CHECK(t.world.workers[0].hand.empty());
   CHECK(t.world.workers[1].hand.empty());
   int aborted = 0;
@@ -65,7 +77,7 @@ TEST_CASE("the error is raised once, by the next call, and then cleared") {
   SECTION("by Schedule, whose closure is not taken") {
     const auto id = t.world.ScheduleUser();
     CHECK(absl::IsInvalidArgument(id.status()));
-    CHECK(t.world.core().idle());
+    CHECK(t.world.core().view().idle());
   }
   SECTION("by Join or Done") { CHECK(absl::IsInvalidArgument(t.world.core().TakeError())); }
   CHECK(t.world.core().TakeError().ok());
@@ -73,7 +85,7 @@ TEST_CASE("the error is raised once, by the next call, and then cleared") {
   t.world.outcome = nullptr;
   REQUIRE(t.world.ScheduleUser().ok());
   t.world.Quiesce();
-  CHECK(t.world.core().idle());
+  CHECK(t.world.core().view().idle());
   CHECK(t.world.done.rbegin()->second.ok());
 }
 
@@ -81,7 +93,7 @@ TEST_CASE("of two errors the first is raised") {
   Running t;
   t.ScheduleTen(1);
   t.Fail();
-  t.world.core().Fail(Internal("a later one"));
+  RefuseProgram(&t.world);
   t.world.Quiesce();
   CHECK(absl::IsInvalidArgument(t.world.core().TakeError()));
   CHECK(t.world.core().TakeError().ok());
@@ -96,9 +108,9 @@ TEST_CASE("a retryable failure is not an error") {
   };
   REQUIRE(t.world.ScheduleUser().ok());
   t.world.Quiesce();
-  CHECK(t.world.core().idle());
+  CHECK(t.world.core().view().idle());
   CHECK(t.world.core().TakeError().ok());
-  CHECK(t.world.core().counters().requeued == 1);
+  CHECK(t.world.core().view().counters().requeued == 1);
 }
 
 // The error with which a closure ends that every worker gives back.
@@ -106,7 +118,7 @@ absl::Status ErrorOfGivingBack(TestWorld* world) {
   world->hold_work = false;
   world->outcome = [](const v1::Closure&) { return Aborted("fenced"); };
   REQUIRE(world->ScheduleUser().ok());
-  for (int i = 0; i < 500 && !world->core().idle(); ++i) {
+  for (int i = 0; i < 500 && !world->core().view().idle(); ++i) {
     world->Quiesce();
     world->Advance(1'000'000);
   }
@@ -158,13 +170,13 @@ TEST_CASE("a closure is dispatched no more often than there are numbers for its 
   CHECK(world.core().TakeError().ok());
   SetAside(&world);
   CHECK(world.workers[0].seen.size() == 256);
-  CHECK(world.core().idle());
+  CHECK(world.core().view().idle());
   const absl::Status error = world.core().TakeError();
   CHECK(absl::IsUnavailable(error));
   CHECK(Contains(std::string(error.message()), "dispatched 256 times"));
   // Nor after it was raised. The chief's next incarnation has its own numbers.
   CHECK(world.ScheduleJob(0, 1, 1).status() == error);
-  REQUIRE(world.core().Unfinished().size() == 1);
+  REQUIRE(world.core().view().Unfinished().size() == 1);
   world.KillChief();
   world.StartServing();
   world.hold_work = false;
@@ -179,9 +191,9 @@ TEST_CASE("of several closures that a worker gives back at their limit the first
   GiveOut(&world, 3);
   for (int i = 0; i < 256; ++i) SetAside(&world);
   CHECK(world.workers[0].hand.empty());  // it had to drop all three
-  CHECK(world.core().idle());
+  CHECK(world.core().view().idle());
   CHECK(Contains(std::string(world.core().TakeError().message()), "closure 1 "));
-  CHECK(world.core().Unfinished().size() == 3);
+  CHECK(world.core().view().Unfinished().size() == 3);
 }
 
 TEST_CASE("an error of a worker that is set aside waits until it runs nothing any more") {
@@ -189,25 +201,25 @@ TEST_CASE("an error of a worker that is set aside waits until it runs nothing an
   GiveOut(&world, 3);
   for (int i = 1; i < 256; ++i) SetAside(&world);
   CannotReach(&world);
-  CHECK(world.core().error_pending());
-  CHECK(world.core().in_flight() == 3);
+  CHECK(world.core().view().error_pending());
+  CHECK(world.core().view().closures.queue().in_flight() == 3);
   CHECK(world.workers[0].hand.size() == 3);
   CHECK(world.core().TakeError().ok());
   CannotReach(&world);  // it may report this again
-  CHECK(world.core().in_flight() == 3);
+  CHECK(world.core().view().closures.queue().in_flight() == 3);
   SECTION("it has given up its closures") { world.Quiesce(); }
   SECTION("one comes through all the same") {
     world.workers[0].in.clear();
     world.hold_work = false;
     world.Quiesce();
-    CHECK(world.core().settlement().steps() == 3);
+    CHECK(world.core().view().settlement.steps() == 3);
   }
   SECTION("it does not, and is lost") {
     world.workers[0].in.clear();
     world.Advance(11'000'000);
     world.Quiesce();
   }
-  CHECK(world.core().in_flight() == 0);
+  CHECK(world.core().view().closures.queue().in_flight() == 0);
   CHECK(Contains(std::string(world.core().TakeError().message()), "dispatched 256 times"));
 }
 
@@ -224,44 +236,44 @@ void HoldTwo(TestWorld* world) {
   world->StartServing();
   REQUIRE(world->workers[0].hand.size() == 1);
   REQUIRE(world->workers[1].hand.size() == 1);
-  REQUIRE(world->core().Unfinished().size() == 2);
-  REQUIRE(world->core().in_flight() == 0);
+  REQUIRE(world->core().view().Unfinished().size() == 2);
+  REQUIRE(world->core().view().closures.queue().in_flight() == 0);
 }
 
 TEST_CASE("an error waits for what workers hold and nobody has scheduled") {
   TestWorld world(2, 1);
   HoldTwo(&world);
-  world.core().Fail(Internal("no"));
-  CHECK(world.core().error_pending());
-  CHECK(!world.core().idle());
+  RefuseProgram(&world);
+  CHECK(world.core().view().error_pending());
+  CHECK(!world.core().view().idle());
   CHECK(world.core().TakeError().ok());
   SECTION("it is given up") { world.Quiesce(); }
   SECTION("one comes through all the same") {
     world.workers[0].in.clear();
     world.Quiesce();
-    CHECK(world.core().error_pending());
+    CHECK(world.core().view().error_pending());
     world.hold_work = false;
     world.Quiesce();
-    CHECK(world.core().settlement().steps() == 1);
+    CHECK(world.core().view().settlement.steps() == 1);
   }
   SECTION("a worker that does not is dropped at the deadline, and cancelled when it is back") {
     world.workers[0].in.clear();
     world.Quiesce();
-    CHECK(world.core().error_pending());
+    CHECK(world.core().view().error_pending());
     CHECK(world.workers[0].hand.size() == 1);
     world.Advance(11'000'000);
     world.DeliverOne();
     CHECK(!world.workers[0].connected);
-    CHECK(!world.core().error_pending());
+    CHECK(!world.core().view().error_pending());
     world.Connect(WorkerTask(0));
     do {
-      CHECK(!world.core().error_pending());  // it runs it still, and has had its time
+      CHECK(!world.core().view().error_pending());  // it runs it still, and has had its time
     } while (world.DeliverOne());
   }
   CHECK(world.workers[0].hand.empty());
   CHECK(world.workers[1].hand.empty());
   CHECK(absl::IsInternal(world.core().TakeError()));
-  CHECK(world.core().idle());
+  CHECK(world.core().view().idle());
 }
 
 TEST_CASE("a worker that is set aside gives up what it holds, and others run it") {
@@ -273,7 +285,7 @@ TEST_CASE("a worker that is set aside gives up what it holds, and others run it"
   for (uint64_t place = 0; place < 2; ++place) REQUIRE(world.ScheduleJob(place, 1, 2).ok());
   world.hold_work = false;
   world.Quiesce();
-  CHECK(world.core().idle());
+  CHECK(world.core().view().idle());
   CHECK(world.ps[0].places == std::map<uint64_t, int>{{0, 1}, {1, 1}});
 }
 
@@ -295,10 +307,10 @@ TEST_CASE("the last of too many give-backs leaves what else its worker has in fl
     result->mutable_status()->set_code(static_cast<int>(absl::StatusCode::kAborted));
     world.core().OnWorkerMessage(0, message);
     if (first.id() == 2) --i;  // in turn: that of closure 1 counts
-    if (world.core().error_pending()) break;
+    if (world.core().view().error_pending()) break;
   }
-  CHECK(world.core().error_pending());
-  CHECK(world.core().in_flight() == 1);
+  CHECK(world.core().view().error_pending());
+  CHECK(world.core().view().closures.queue().in_flight() == 1);
   world.Quiesce();
   CHECK(Contains(std::string(world.core().TakeError().message()), "was given back 4 times"));
 }
@@ -310,7 +322,7 @@ TEST_CASE("a worker that is set aside is waited for with the reason") {
   REQUIRE(world.ScheduleUser().ok());
   world.Quiesce();
   CannotReach(&world);
-  CHECK(Contains(world.core().WaitingFor(),
+  CHECK(Contains(world.core().view().WaitingFor(),
                  "waiting for a worker: worker:0 (w0:1), which is set aside: cannot reach "
                  "ps:0 (p0:1)"));
 }
@@ -339,10 +351,10 @@ TEST_CASE("a worker that does not give up its closures is dropped at the deadlin
   t.Fail();
   t.world.workers[t.failing() == 0 ? 1 : 0].in.clear();  // its cancellation is lost
   t.world.Quiesce();
-  CHECK(t.world.core().error_pending());
+  CHECK(t.world.core().view().error_pending());
   t.world.Advance(11'000'000);
   t.world.Quiesce();
-  CHECK(!t.world.core().error_pending());
+  CHECK(!t.world.core().view().error_pending());
   CHECK(absl::IsInvalidArgument(t.world.core().TakeError()));
 }
 
@@ -361,7 +373,7 @@ TEST_CASE("a lost server is a typed error, and nothing is served until a rollbac
   CHECK(GetFailure(error)->retryable);
   CHECK(absl::IsFailedPrecondition(t.world.ScheduleUser().status()));
   CHECK(absl::IsUnavailable(t.world.core().RollBack(nullptr, "")));  // it is not back yet
-  CHECK(t.world.core().WaitingFor().find("ps:0 (p0:1)") != std::string::npos);
+  CHECK(t.world.core().view().WaitingFor().find("ps:0 (p0:1)") != std::string::npos);
 }
 
 TEST_CASE("a server whose stream breaks and comes back is not lost") {
@@ -375,7 +387,7 @@ TEST_CASE("a server whose stream breaks and comes back is not lost") {
   t.world.Quiesce();
   t.world.Advance(2'000'000);
   CHECK(t.world.core().TakeError().ok());
-  CHECK(t.world.core().idle());
+  CHECK(t.world.core().view().idle());
 }
 
 TEST_CASE("a server that comes back gets the watermark that it missed") {
@@ -389,7 +401,7 @@ TEST_CASE("a server that comes back gets the watermark that it missed") {
   world.Quiesce();
   world.Advance(60'000);
   world.Quiesce();
-  REQUIRE(world.core().settlement().durable_watermark() == 2);
+  REQUIRE(world.core().view().settlement.durable_watermark() == 2);
   CHECK(world.ps[0].watermark == 1);
   world.Connect(PsTask(0));
   world.Quiesce();
@@ -403,7 +415,7 @@ TEST_CASE("the queue has a limit") {
   world.hold_work = true;
   world.Disconnect(WorkerTask(0));
   for (int i = 0; i < 5; ++i) REQUIRE(world.ScheduleUser().ok());
-  CHECK(world.core().queue_full());
+  CHECK(world.core().view().closures.queue().full());
   CHECK(absl::IsResourceExhausted(world.ScheduleUser().status()));
 }
 

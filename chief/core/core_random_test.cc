@@ -35,11 +35,11 @@ class RandomRun {
     CheckReaders();
     Count();
     seen->lives += seen_.lives;
-    seen->rollbacks += world_.core().timeline() - 1;
+    seen->rollbacks += world_.core().view().timeline() - 1;
     seen->requeued += seen_.requeued;
     seen->cuts += world_.checkpoints.size();
     seen->late += seen_.late;
-    CHECK(world_.core().settlement().metrics().at("n").Scalar(kTotal) == kPlaces);
+    CHECK(world_.core().view().settlement.metrics().at("n").Scalar(kTotal) == kPlaces);
     for (const FakePs& ps : world_.ps) {
       CHECK(ps.places.size() == kPlaces);
       for (const auto& [place, times] : ps.places) {
@@ -52,8 +52,8 @@ class RandomRun {
  private:
   void Count() {
     ++seen_.lives;
-    seen_.requeued += world_.core().counters().requeued;
-    seen_.late += world_.core().counters().late_results;
+    seen_.requeued += world_.core().view().counters().requeued;
+    seen_.late += world_.core().view().counters().late_results;
   }
   uint64_t Pick(uint64_t n) { return world_.random() % n; }
 
@@ -61,25 +61,26 @@ class RandomRun {
     for (const FakePs& ps : world_.ps) {
       if (!ps.has_tablet) return false;  // it died, and the chief has not noticed
     }
-    return alive_ && world_.core().served() && world_.core().settlement().steps() == kPlaces &&
-           world_.core().idle() && world_.core().Unfinished().empty();
+    return alive_ && world_.core().view().served() &&
+           world_.core().view().settlement.steps() == kPlaces && world_.core().view().idle() &&
+           world_.core().view().Unfinished().empty();
   }
 
   // A step that counts has read its batch; and no reader is behind what the chief knows of it.
   void CheckReaders() {
     if (!alive_) return;
     const CoordinatorCore& core = world_.core();
-    if (core.phase() != CoordinatorCore::Phase::kReady) return;
+    if (core.view().phase() != CoordinatorCore::Phase::kReady) return;
     uint64_t read = 0;
     for (uint32_t worker = 0; worker < world_.workers.size(); ++worker) {
-      const uint64_t known = core.settlement().readers().Of("data", worker);
+      const uint64_t known = core.view().settlement.readers().Of("data", worker);
       const auto& readers = world_.workers[worker].readers;
       const auto reader = readers.find("data");
       read += known;
-      if (reader == readers.end() || reader->second.timeline() != core.timeline()) continue;
+      if (reader == readers.end() || reader->second.timeline() != core.view().timeline()) continue;
       REQUIRE(reader->second.batches() >= known);
     }
-    REQUIRE(read >= core.settlement().steps());
+    REQUIRE(read >= core.view().settlement.steps());
   }
 
   void Act(bool faults) {
@@ -130,18 +131,18 @@ class RandomRun {
       // A doubled message.
       auto& out = world_.workers[static_cast<size_t>(worker)].out;
       out.push_back(out.front());
-    } else if (what < 30 && world_.core().served()) {
+    } else if (what < 30 && world_.core().view().served()) {
       (void)world_.core().StartCut(false);
     }
   }
 
   // The job runner.
   void Client() {
-    if (!alive_ || world_.core().phase() != CoordinatorCore::Phase::kReady) return;
+    if (!alive_ || world_.core().view().phase() != CoordinatorCore::Phase::kReady) return;
     CoordinatorCore& core = world_.core();
     (void)core.TakeError();
-    if (!core.served()) {
-      if (core.all_ps_there() && world_.rollbacks_done.size() == rollbacks_seen_) {
+    if (!core.view().served()) {
+      if (core.view().all_ps_there() && world_.rollbacks_done.size() == rollbacks_seen_) {
         if (!rolling_) {
           rolling_ = true;
           world_.Serve();
@@ -150,16 +151,17 @@ class RandomRun {
         rollbacks_seen_ = world_.rollbacks_done.size();
         rolling_ = false;
       }
-      if (!core.all_ps_there()) rolling_ = false;
+      if (!core.view().all_ps_there()) rolling_ = false;
       return;
     }
     rolling_ = false;
     rollbacks_seen_ = world_.rollbacks_done.size();
-    const auto open = core.Unfinished();
+    const auto open = core.view().Unfinished();
     if (!open.empty()) {
       (void)world_.ScheduleJob(open[0].place, open[0].steps, kPlaces);
-    } else if (core.next_place() < kPlaces && core.queued() < 6) {
-      const uint64_t place = core.next_place();
+    } else if (core.view().scheduler.next_place() < kPlaces &&
+               core.view().closures.queue().queued() < 6) {
+      const uint64_t place = core.view().scheduler.next_place();
       (void)world_.ScheduleJob(place, static_cast<uint32_t>(std::min<uint64_t>(2, kPlaces - place)),
                                kPlaces);
     }

@@ -13,12 +13,12 @@ constexpr uint64_t kEnd = 1000;
 
 // Schedules `n` steps one after the other, so that the workers take them in turn.
 void Train(TestWorld* world, uint64_t n) {
-  for (const UnfinishedClosure& c : world->core().Unfinished()) {
+  for (const UnfinishedClosure& c : world->core().view().Unfinished()) {
     REQUIRE(world->ScheduleJob(c.place, c.steps, kEnd).ok());
     world->Quiesce();
   }
   for (uint64_t i = 0; i < n; ++i) {
-    REQUIRE(world->ScheduleJob(world->core().next_place(), 1, kEnd).ok());
+    REQUIRE(world->ScheduleJob(world->core().view().scheduler.next_place(), 1, kEnd).ok());
     world->Quiesce();
   }
   world->Advance(100'000);
@@ -26,7 +26,7 @@ void Train(TestWorld* world, uint64_t n) {
 }
 
 uint64_t KnownOf(TestWorld* world, int worker) {
-  return world->core().settlement().readers().Of("data", static_cast<uint32_t>(worker));
+  return world->core().view().settlement.readers().Of("data", static_cast<uint32_t>(worker));
 }
 
 uint64_t Sum(TestWorld* world) {
@@ -57,7 +57,7 @@ void RollBack(TestWorld* world) {
   world->Quiesce();
   world->Serve();
   world->Quiesce();
-  REQUIRE(world->core().served());
+  REQUIRE(world->core().view().served());
 }
 
 TEST_CASE("a worker that is a new process reads on from the last known position") {
@@ -127,7 +127,7 @@ TEST_CASE("readers go back with the cut") {
   // One is not there during the rollback, and comes back as it was.
   world.Disconnect(WorkerTask(1));
   RollBack(&world);
-  CHECK(world.core().timeline() == 2);
+  CHECK(world.core().view().timeline() == 2);
   CHECK(KnownOf(&world, 0) == at_cut[0]);
   CHECK(world.ReaderOf(0) == at_cut[0]);
   CHECK(world.workers[0].readers.at("data").timeline() == 2);
@@ -174,7 +174,7 @@ TEST_CASE("a chief that is started again knows from its journal how far a dead w
   world.KillChief();
   world.KillWorker(0);
   Serve(&world);
-  CHECK(world.core().timeline() == 1);
+  CHECK(world.core().view().timeline() == 1);
   CHECK(world.ReaderOf(0) == known[0]);
   CHECK(world.ReaderOf(1) == known[1]);  // it was alive all the time
   CHECK(KnownOf(&world, 1) == known[1]);
@@ -209,7 +209,7 @@ TEST_CASE("a run that is continued from its checkpoint reads on, with other work
   next.newest = world.newest;
   next.generation = world.generation;
   Serve(&next);
-  REQUIRE(next.core().served());
+  REQUIRE(next.core().view().served());
   CHECK(next.ReaderOf(0) == known[0]);
   CHECK(next.ReaderOf(1) == known[1]);
   CHECK(next.ReaderOf(2) == 0);
@@ -239,7 +239,7 @@ TEST_CASE("a chief that dies after a rollback reads from the cut, and what came 
   world.KillWorker(0);
   world.KillWorker(1);
   Serve(&world);
-  CHECK(world.core().timeline() == 2);
+  CHECK(world.core().view().timeline() == 2);
   CHECK(world.ReaderOf(0) == at_cut[0]);
   CHECK(world.ReaderOf(1) == at_cut[1]);
 }

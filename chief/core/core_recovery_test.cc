@@ -43,12 +43,12 @@ TEST_CASE("a cut waits only for the closures that workers have begun") {
   world.ScheduleAll(20);
   world.Advance(10'000);
   world.Quiesce();
-  const size_t in_flight = world.core().in_flight();
+  const size_t in_flight = world.core().view().closures.queue().in_flight();
   REQUIRE(in_flight > 4);
   REQUIRE(world.core().StartCut(false).ok());
   world.Quiesce();
-  CHECK(world.core().in_flight() == 2);  // the first one of each worker
-  CHECK(world.core().counters().requeued == 0);
+  CHECK(world.core().view().closures.queue().in_flight() == 2);  // the first one of each worker
+  CHECK(world.core().view().counters().requeued == 0);
   CHECK(world.cuts_done.empty());
   world.hold_work = false;
   world.Quiesce();
@@ -90,15 +90,15 @@ TEST_CASE("a closure that does not end in time enters the cut as pending") {
   world.Quiesce();
   world.Serve();
   world.Quiesce();
-  CHECK(world.core().timeline() == 2);
-  CHECK(world.core().Unfinished().size() == 4);
-  CHECK(world.core().Unfinished()[0].id == 1);
-  CHECK(world.core().next_place() == 4);
+  CHECK(world.core().view().timeline() == 2);
+  CHECK(world.core().view().Unfinished().size() == 4);
+  CHECK(world.core().view().Unfinished()[0].id == 1);
+  CHECK(world.core().view().scheduler.next_place() == 4);
   world.hold_work = false;
   world.ScheduleAll(6);
   world.Quiesce();
   CHECK(EachPlaceOnce(world, 6));
-  CHECK(world.core().settlement().metrics().at("n").Scalar(kTotal) == 6);
+  CHECK(world.core().view().settlement.metrics().at("n").Scalar(kTotal) == 6);
 }
 
 TEST_CASE("a failed cut keeps the old checkpoint, and training continues") {
@@ -111,7 +111,7 @@ TEST_CASE("a failed cut keeps the old checkpoint, and training continues") {
   REQUIRE(world.cuts_done.size() == 1);
   CHECK(absl::IsResourceExhausted(world.cuts_done[0]));
   CHECK(world.checkpoints.empty());
-  CHECK(world.core().idle());
+  CHECK(world.core().view().idle());
   CHECK(EachPlaceOnce(world, 4));
   world.ps[1].refuse_snapshots = false;
   REQUIRE(world.core().StartCut(false).ok());
@@ -136,11 +136,11 @@ TEST_CASE("a server lost when all shards of a cut are durable does not hinder it
   world.manifest_stuck = true;
   const uint64_t cut = *world.core().StartCut(true);
   world.Quiesce();
-  REQUIRE(world.core().cut_commits(cut));
+  REQUIRE(world.core().view().cut.commits(cut));
   world.KillPs(0);
   world.Quiesce();
   world.Advance(1'100'000);  // its grace is over
-  CHECK(world.core().cut_commits(cut));
+  CHECK(world.core().view().cut.commits(cut));
   world.manifest_stuck = false;
   world.Quiesce();
   REQUIRE(world.cuts_done.size() == 1);
@@ -148,7 +148,7 @@ TEST_CASE("a server lost when all shards of a cut are durable does not hinder it
   // The job is finished: the tasks that are there are asked to end.
   world.core().Stop("done", true);
   world.FlushJournal(10);
-  CHECK(world.core().phase() == CoordinatorCore::Phase::kStopped);
+  CHECK(world.core().view().phase() == CoordinatorCore::Phase::kStopped);
   CHECK(world.ps[1].in.back().shutdown().job_finished());
 }
 
@@ -166,12 +166,12 @@ TEST_CASE("work after a cut gets new ids for the same places") {
   CHECK(absl::IsUnavailable(world.core().TakeError()));  // a new process: no need to wait
   world.Serve();
   world.Quiesce();
-  CHECK(world.core().next_place() == 0);
+  CHECK(world.core().view().scheduler.next_place() == 0);
   const uint64_t id = world.ScheduleJob(0, 1, 10).value();
   CHECK(id > 10);  // above all that were reserved
   world.Quiesce();
   CHECK(world.ps[0].places.at(0) == 1);
-  CHECK(world.core().settlement().metrics().at("n").Scalar(kTotal) == 1);
+  CHECK(world.core().view().settlement.metrics().at("n").Scalar(kTotal) == 1);
 }
 
 TEST_CASE("a rollback that fails half way is repeated with a higher timeline") {
@@ -191,7 +191,7 @@ TEST_CASE("a rollback that fails half way is repeated with a higher timeline") {
   world.Serve();
   world.Quiesce();
   CHECK(world.rollbacks_done.back().ok());
-  CHECK(world.core().timeline() == 3);
+  CHECK(world.core().view().timeline() == 3);
   CHECK(world.ps[0].timeline == 3);
   CHECK(world.ps[1].timeline == 3);
   world.ScheduleAll(5);
@@ -211,8 +211,8 @@ TEST_CASE("the counters of lost tasks and restarts cover the whole job") {
   for (uint64_t restarts = 1; restarts <= 2; ++restarts) {
     world.KillChief();
     world.StartServing();
-    CHECK(world.core().counters().workers_lost == 1);
-    CHECK(world.core().counters().chief_restarts == restarts);
+    CHECK(world.core().view().counters().workers_lost == 1);
+    CHECK(world.core().view().counters().chief_restarts == restarts);
   }
 }
 
@@ -230,18 +230,19 @@ TEST_CASE("a chief that is killed continues from its journal with nothing lost")
   world.workers[0].out.clear();
 
   world.StartServing();
-  REQUIRE(world.core().served());
-  CHECK(world.core().timeline() == 1);
-  CHECK(world.core().counters().rollbacks == 0);
-  CHECK(world.core().next_place() == 12);
-  CHECK(world.core().settlement().metrics().at("n").Scalar(kTotal) == 2);  // redelivered
+  REQUIRE(world.core().view().served());
+  CHECK(world.core().view().timeline() == 1);
+  CHECK(world.core().view().counters().rollbacks == 0);
+  CHECK(world.core().view().scheduler.next_place() == 12);
+  CHECK(world.core().view().settlement.metrics().at("n").Scalar(kTotal) == 2);  // redelivered
   const size_t seen = world.workers[0].seen.size() + world.workers[1].seen.size();
   world.ScheduleAll(12);
-  CHECK(world.core().in_flight() == 6);  // workers keep what they have in hand
+  CHECK(world.core().view().closures.queue().in_flight() ==
+        6);  // workers keep what they have in hand
   world.hold_work = false;
   world.Quiesce();
   CHECK(EachPlaceOnce(world, 12));
-  CHECK(world.core().settlement().metrics().at("n").Scalar(kTotal) == 12);
+  CHECK(world.core().view().settlement.metrics().at("n").Scalar(kTotal) == 12);
   CHECK(world.workers[0].seen.size() + world.workers[1].seen.size() == seen + 4);
 }
 
@@ -254,7 +255,8 @@ TEST_CASE("a closure of an earlier chief that its worker gives back is dispatche
   world.KillChief();
   world.StartServing();
   world.ScheduleAll(2);
-  CHECK(world.core().in_flight() == 2);  // under the attempts of the former chief
+  CHECK(world.core().view().closures.queue().in_flight() ==
+        2);  // under the attempts of the former chief
   int refusals = 2;
   world.outcome = [&](const v1::Closure&) {
     return refusals-- > 0 ? Aborted("given back") : absl::OkStatus();
@@ -263,7 +265,7 @@ TEST_CASE("a closure of an earlier chief that its worker gives back is dispatche
   world.Quiesce();
   world.Advance(5'000'000);
   world.Quiesce();
-  CHECK(world.core().idle());
+  CHECK(world.core().view().idle());
   CHECK(EachPlaceOnce(world, 2));
 }
 
@@ -277,10 +279,10 @@ TEST_CASE("a result that comes between a restart and its Schedule ends the closu
   world.StartServing();
   world.hold_work = false;
   world.Quiesce();
-  CHECK(world.core().Unfinished().empty());
-  CHECK(world.core().settlement().steps() == 1);
+  CHECK(world.core().view().Unfinished().empty());
+  CHECK(world.core().view().settlement.steps() == 1);
   REQUIRE(world.ScheduleJob(0, 1, 1).value() == 1);
-  CHECK(world.core().idle());
+  CHECK(world.core().view().idle());
   CHECK(world.done.rbegin()->second.ok());
   CHECK(EachPlaceOnce(world, 1));
 }
@@ -295,9 +297,9 @@ TEST_CASE("a chief and a server that die together: rollback to the newest cut") 
   world.KillChief();
   world.KillPs(1);
   world.StartServing();
-  REQUIRE(world.core().served());
-  CHECK(world.core().timeline() == 2);
-  CHECK(world.core().next_place() == 4);
+  REQUIRE(world.core().view().served());
+  CHECK(world.core().view().timeline() == 2);
+  CHECK(world.core().view().scheduler.next_place() == 4);
   world.ScheduleAll(9);
   world.Quiesce();
   CHECK(EachPlaceOnce(world, 9));
@@ -311,13 +313,13 @@ TEST_CASE("closures of a user's chief are cancelled by its restart, and block no
   world.Quiesce();
   world.KillChief();
   world.StartServing();
-  CHECK(world.core().Unfinished().empty());
+  CHECK(world.core().view().Unfinished().empty());
   CHECK(world.workers[0].hand.empty());
   world.hold_work = false;
   REQUIRE(world.ScheduleUser().ok());
   world.Quiesce();
-  CHECK(world.core().idle());
-  CHECK(world.core().settlement().watermark() == world.workers[0].seen.back().id() + 1);
+  CHECK(world.core().view().idle());
+  CHECK(world.core().view().settlement.watermark() == world.workers[0].seen.back().id() + 1);
 }
 
 TEST_CASE("an epoch's figures are journaled, and the next begins with none") {
@@ -326,13 +328,13 @@ TEST_CASE("an epoch's figures are journaled, and the next begins with none") {
   world.ScheduleAll(3);
   world.Quiesce();
   REQUIRE(world.core().EndEpoch().ok());
-  CHECK(world.core().settlement().metrics().empty());
+  CHECK(world.core().view().settlement.metrics().empty());
   world.Quiesce();
   world.KillChief();
   world.StartServing();
-  CHECK(world.core().epoch() == 1);
-  CHECK(world.core().settlement().metrics().empty());
-  CHECK(world.core().settlement().steps() == 3);
+  CHECK(world.core().view().settlement.epoch() == 1);
+  CHECK(world.core().view().settlement.metrics().empty());
+  CHECK(world.core().view().settlement.steps() == 3);
 }
 
 TEST_CASE("after the record of a failed rollback, nothing from before it is journaled") {
@@ -349,7 +351,7 @@ TEST_CASE("after the record of a failed rollback, nothing from before it is jour
   CHECK(absl::IsFailedPrecondition(world.core().EndEpoch()));
   SECTION("the record is still under way") {
     world.core().Stop("enough", false);
-    CHECK(world.core().phase() == CoordinatorCore::Phase::kReady);
+    CHECK(world.core().view().phase() == CoordinatorCore::Phase::kReady);
     world.journal_stuck = false;
     world.Quiesce();
   }
@@ -358,7 +360,7 @@ TEST_CASE("after the record of a failed rollback, nothing from before it is jour
     world.Quiesce();
     world.core().Stop("enough", false);
   }
-  CHECK(world.core().phase() == CoordinatorCore::Phase::kStopped);
+  CHECK(world.core().view().phase() == CoordinatorCore::Phase::kStopped);
   CHECK(world.durable.back().has_rollback());
   const auto state = Recover(world.durable, [](const std::string&) { return NotFound("none"); });
   REQUIRE(state.ok());
@@ -374,7 +376,7 @@ TEST_CASE("the end is journaled before any task is asked to end") {
   CHECK(world.workers[0].in.empty());
   world.journal_stuck = false;
   world.FlushJournal(10);
-  CHECK(world.core().phase() == CoordinatorCore::Phase::kStopped);
+  CHECK(world.core().view().phase() == CoordinatorCore::Phase::kStopped);
   REQUIRE(!world.workers[0].in.empty());
   CHECK(world.workers[0].in.back().shutdown().job_finished());
   CHECK(world.ps[0].in.back().shutdown().job_finished());

@@ -36,13 +36,13 @@ void RestartWithWorkInHand(TestWorld* world) {
 
 void Finish(TestWorld* world) {
   world->hold_work = false;
-  for (int i = 0; i < 20 && world->core().settlement().steps() < 4; ++i) {
+  for (int i = 0; i < 20 && world->core().view().settlement.steps() < 4; ++i) {
     world->Advance(1'000'000);
     world->ConnectAll();
     world->Quiesce();
   }
-  CHECK(world->core().settlement().steps() == 4);
-  CHECK(world->core().idle());
+  CHECK(world->core().view().settlement.steps() == 4);
+  CHECK(world->core().view().idle());
   for (const FakePs& ps : world->ps) {
     CHECK(ps.places.size() == 4);
     for (const auto& [place, times] : ps.places) CHECK(times == 1);
@@ -86,7 +86,7 @@ TEST_CASE("an adopted task that refuses this chief's stream is dialled again") {
   world.ScheduleAll(4);
   world.Quiesce();
   v1::WorkerToChief fenced;
-  fenced.mutable_fenced()->set_current_generation(world.core().generation());
+  fenced.mutable_fenced()->set_current_generation(world.core().view().outbox.generation());
   fenced.mutable_fenced()->set_why("the chief is not adopted on this connection");
   world.core().OnWorkerMessage(0, fenced);
   world.Quiesce();
@@ -122,20 +122,20 @@ TEST_CASE("a worker that is alone keeps a step that is longer than the closure t
   world.hold_work = true;
   REQUIRE(world.ScheduleJob(0, 1, 1).ok());
   world.Quiesce();
-  CHECK(world.core().WaitingFor().empty());
+  CHECK(world.core().view().WaitingFor().empty());
   for (int i = 0; i < 4; ++i) {
     world.Advance(5'000'000);
     world.Quiesce();
     CHECK(world.core().TakeError().ok());
   }
-  CHECK(world.core().WaitingFor() ==
+  CHECK(world.core().view().WaitingFor() ==
         "waiting for worker:0 (w0:1), which has reported no result for 20 s of its 1 closures");
   CHECK(world.workers[0].seen.size() == 1);
   SECTION("and ends it") {
     world.hold_work = false;
     world.Quiesce();
-    CHECK(world.core().idle());
-    CHECK(world.core().WaitingFor().empty());
+    CHECK(world.core().view().idle());
+    CHECK(world.core().view().WaitingFor().empty());
   }
   SECTION("until another is there; if that goes, the error says why the first one is set aside") {
     world.ConnectAll();
@@ -219,10 +219,10 @@ TEST_CASE("if the user has set the closure timeout, the job ends when no worker 
     world.Advance(3'700'000);
     world.Quiesce();
     CHECK(world.core().TakeError().ok());
-    CHECK(!world.core().error_pending());
+    CHECK(!world.core().view().error_pending());
     world.Advance(300'000);
   }
-  CHECK(world.core().error_pending());
+  CHECK(world.core().view().error_pending());
   world.Quiesce();
   const absl::Status error = world.core().TakeError();
   CHECK(ExitCodeOf(error) == ExitCode::kUnavailable);
@@ -241,7 +241,7 @@ TEST_CASE("the job does not end while a worker is set aside for another reason")
   world.Quiesce();
   world.Advance(200'000);
   world.Quiesce();
-  CHECK(!world.core().error_pending());
+  CHECK(!world.core().view().error_pending());
   world.Advance(2'000'000);
   world.Quiesce();
   CHECK(world.core().TakeError().ok());
@@ -314,7 +314,7 @@ TEST_CASE("steps that all take longer than the closure timeout are kept by their
       world.Quiesce();
     }
   }
-  CHECK(world.core().counters().requeued == 0);
+  CHECK(world.core().view().counters().requeued == 0);
 }
 
 // Closures 1 and 2 (places 0 and 1) are open, and nobody has them in hand.
@@ -329,7 +329,7 @@ void LeaveTwoUnfinished(TestWorld* world) {
   world->KillWorker(0);
   world->StartServing();
   world->hold_work = false;
-  REQUIRE(world->core().Unfinished().size() == 2);
+  REQUIRE(world->core().view().Unfinished().size() == 2);
 }
 
 TEST_CASE("what is unfinished goes before new closures, whenever it is scheduled") {
@@ -340,25 +340,27 @@ TEST_CASE("what is unfinished goes before new closures, whenever it is scheduled
     for (; place < 4; ++place) REQUIRE(world.ScheduleJob(place, 1, 100).ok());
   }
   SECTION("behind as many as there is room for") {
-    for (; !world.core().queue_full(); ++place) REQUIRE(world.ScheduleJob(place, 1, 100).ok());
+    for (; !world.core().view().closures.queue().full(); ++place)
+      REQUIRE(world.ScheduleJob(place, 1, 100).ok());
     CHECK(absl::IsResourceExhausted(world.ScheduleJob(place, 1, 100).status()));
   }
   world.Quiesce();
   CHECK(world.workers[0].seen.size() == 2);  // in the previous incarnation
-  CHECK(world.core().WaitingFor() ==
+  CHECK(world.core().view().WaitingFor() ==
         "waiting for closure 1 (place 0), which has to be scheduled again");
-  for (const UnfinishedClosure& c : world.core().Unfinished()) {
+  for (const UnfinishedClosure& c : world.core().view().Unfinished()) {
     REQUIRE(world.ScheduleJob(c.place, c.steps, 2).ok());
   }
   world.hold_work = true;
   world.Advance(10'000);
   world.Quiesce();
-  CHECK(world.core().WaitingFor() == "waiting for closure 1 (place 0), which worker:0 (w0:1) has");
+  CHECK(world.core().view().WaitingFor() ==
+        "waiting for closure 1 (place 0), which worker:0 (w0:1) has");
   world.hold_work = false;
   world.Quiesce();
-  CHECK(world.core().idle());
-  CHECK(world.core().WaitingFor().empty());
-  CHECK(world.core().settlement().steps() == place);
+  CHECK(world.core().view().idle());
+  CHECK(world.core().view().WaitingFor().empty());
+  CHECK(world.core().view().settlement.steps() == place);
 }
 
 // All four of a job's closures are done and settled, so that their ids are nothing new to anyone.
@@ -376,9 +378,9 @@ TEST_CASE("a job that starts afresh with the tasks of its former run goes above 
   world.KillChief();
   world.EmptyDirectory();
   world.StartServing();
-  CHECK(world.core().timeline() == 2);
-  CHECK(world.core().generation() == 2);
-  CHECK(world.core().settlement().steps() == 0);
+  CHECK(world.core().view().timeline() == 2);
+  CHECK(world.core().view().outbox.generation() == 2);
+  CHECK(world.core().view().settlement.steps() == 0);
   world.ScheduleAll(4);
   Finish(&world);
   // Ids come again; executions differ in their attempts all the same.
@@ -387,9 +389,9 @@ TEST_CASE("a job that starts afresh with the tasks of its former run goes above 
 
   world.KillChief();  // and its own journal has it, too
   world.StartServing();
-  CHECK(world.core().timeline() == 2);
-  CHECK(world.core().generation() == 3);
-  CHECK(world.core().settlement().steps() == 4);
+  CHECK(world.core().view().timeline() == 2);
+  CHECK(world.core().view().outbox.generation() == 3);
+  CHECK(world.core().view().settlement.steps() == 4);
 }
 
 TEST_CASE("generations and timelines rise over jobs that follow each other on the same tasks") {
@@ -399,8 +401,8 @@ TEST_CASE("generations and timelines rise over jobs that follow each other on th
   world.EmptyDirectory();
   world.options.job = "another";
   world.StartServing();
-  CHECK(world.core().generation() == 2);
-  CHECK(world.core().timeline() == 2);
+  CHECK(world.core().view().outbox.generation() == 2);
+  CHECK(world.core().view().timeline() == 2);
   CHECK(world.ps[0].term > 2);
 }
 
@@ -412,13 +414,13 @@ TEST_CASE(
   world.workers[1].timeline = 9;
   world.ConnectAll();
   world.Quiesce();
-  REQUIRE(world.core().phase() == CoordinatorCore::Phase::kFailed);
+  REQUIRE(world.core().view().phase() == CoordinatorCore::Phase::kFailed);
   const std::string why(world.core().TakeError().message());
   CHECK(why.find("worker:1 (w1:1) has worked at timeline 9") != std::string::npos);
   world.KillChief();
   world.StartServing();
-  CHECK(world.core().served());
-  CHECK(world.core().timeline() == 10);
+  CHECK(world.core().view().served());
+  CHECK(world.core().view().timeline() == 10);
   world.ScheduleAll(4);
   Finish(&world);
 }

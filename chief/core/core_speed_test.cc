@@ -16,7 +16,7 @@ TEST_CASE("messages are amortized over closures") {
   constexpr uint64_t kClosures = 20'000;
   const auto began = std::chrono::steady_clock::now();
   uint64_t place = 0;
-  while (place < kClosures || !world.core().idle()) {
+  while (place < kClosures || !world.core().view().idle()) {
     for (int i = 0; i < 512 && place < kClosures; ++i, ++place) {
       REQUIRE(world.ScheduleJob(place, 1, kClosures).ok());
     }
@@ -28,9 +28,9 @@ TEST_CASE("messages are amortized over closures") {
   std::printf("%.2f us per closure, peers included; %.1f closures per dispatch message\n",
               seconds / kClosures * 1e6,
               static_cast<double>(kClosures) /
-                  static_cast<double>(world.core().counters().dispatch_messages));
-  CHECK(world.core().counters().dispatch_messages * 4 < kClosures);
-  CHECK(world.core().settlement().steps() == kClosures);
+                  static_cast<double>(world.core().view().counters().dispatch_messages));
+  CHECK(world.core().view().counters().dispatch_messages * 4 < kClosures);
+  CHECK(world.core().view().settlement.steps() == kClosures);
 }
 
 // Tasks that answer at once and cost nothing: what takes time is the core.
@@ -63,7 +63,7 @@ class QuickWorld : public TestWorld {
     const auto began = std::chrono::steady_clock::now();
     const uint64_t ahead = 4 * workers.size();
     uint64_t place = 0;
-    for (uint64_t turn = 0; place < closures || !core().idle(); ++turn) {
+    for (uint64_t turn = 0; place < closures || !core().view().idle(); ++turn) {
       while (place < std::min(closures, turn + ahead)) {
         REQUIRE(ScheduleJob(place++, 1, closures).ok());
       }

@@ -464,9 +464,9 @@ void TestWorld::Serve() {
     tablet->set_tablet(static_cast<uint32_t>(i));
     tablet->set_ps(static_cast<uint32_t>(i));
   }
-  core_->AddProgram("program", v1::Program());
+  core_->setup()->AddProgram("program", v1::Program());
   core_->SetLayout(layout, 7);
-  if (core_->CanResume()) {
+  if (core_->view().variables.CanResume()) {
     core_->Resume();
     return;
   }
@@ -493,11 +493,11 @@ absl::StatusOr<uint64_t> TestWorld::ScheduleJob(uint64_t place, uint32_t steps, 
 }
 
 void TestWorld::ScheduleAll(uint64_t places) {
-  for (const UnfinishedClosure& c : core_->Unfinished()) {
+  for (const UnfinishedClosure& c : core_->view().Unfinished()) {
     REQUIRE(ScheduleJob(c.place, c.steps, places).ok());
   }
-  while (core_->next_place() < places) {
-    REQUIRE(ScheduleJob(core_->next_place(), 1, places).ok());
+  while (core_->view().scheduler.next_place() < places) {
+    REQUIRE(ScheduleJob(core_->view().scheduler.next_place(), 1, places).ok());
   }
 }
 

@@ -113,7 +113,7 @@ class TestWorld : public CoreEffects {
     v1::CreateResource resource;
     resource.set_name("data");
     resource.set_visitation(v1::INDEPENDENT);
-    resource_ = core_->AddResource(std::move(resource));
+    resource_ = core_->setup()->AddResource(std::move(resource));
   }
   uint64_t ReaderOf(int worker) const {
     const auto& readers = workers[static_cast<size_t>(worker)].readers;

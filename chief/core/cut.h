@@ -47,6 +47,9 @@ class Cut {
   bool holds_dispatch() const {
     return state_ == State::kDraining || state_ == State::kSnapshotting;
   }
+  bool active() const { return state_ != State::kIdle; }
+  // False if the cut no longer waits for its manifest.
+  bool commits(uint64_t cut) const { return state_ == State::kCommitting && number() == cut; }
   uint64_t number() const { return manifest_.cut(); }
   // True if the newest cut is the last one of the finished job, and it is committed.
   bool finish_committed() const { return finish_committed_; }

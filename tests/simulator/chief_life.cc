@@ -58,7 +58,7 @@ ChiefLife::ChiefLife(Cluster* cluster, Node* node)
 ChiefLife::~ChiefLife() {
   user_.reset();
   walk_.reset();
-  cluster_->ledger.statistics.Add(core_->counters());
+  cluster_->ledger.statistics.Add(core_->view().counters());
   // Some of the records on their way to the disk may have arrived. A segment arrives whole.
   const auto arrives = [this] {
     return world_->chance.Percent(cluster_->plan.faults.keep_tail_percent);
@@ -119,20 +119,21 @@ absl::StatusOr<JobWalk::Options> ChiefLife::StartCluster() {
   const Program eval = EvalProgram(plan);
   JobWalk::Options options;
   options.job_name = "simulated";
-  options.epochs.step.program = core_->AddProgram(Fingerprint(train), ToProto(train));
-  options.epochs.dataset.resource = core_->AddResource(plan.TrainingSet());
+  options.epochs.step.program = core_->setup()->AddProgram(Fingerprint(train), ToProto(train));
+  options.epochs.dataset.resource = core_->setup()->AddResource(plan.TrainingSet());
   options.epochs.window = plan.window;
   options.epochs.poll_seconds = 0.01;
-  options.validation.function.program = core_->AddProgram(Fingerprint(eval), ToProto(eval));
+  options.validation.function.program =
+      core_->setup()->AddProgram(Fingerprint(eval), ToProto(eval));
   if (plan.validation_records > 0) {
-    options.validation.dataset.resource = core_->AddResource(plan.ValidationSet());
+    options.validation.dataset.resource = core_->setup()->AddResource(plan.ValidationSet());
   }
   training_.EvaluateBeside(options.validation.function.program, options.epochs.dataset.resource);
   options.checkpoints = {.every_seconds = static_cast<double>(plan.cut_every_us) / 1e6,
                          .every_epochs = 1};
   COHORT_RETURN_IF_ERROR(training_.CreateVariables(plan.Layout()));
-  world_->Trace("chief: serves timeline {}, {} of {} steps done", core_->timeline(),
-                core_->settlement().steps(), schedule_.steps());
+  world_->Trace("chief: serves timeline {}, {} of {} steps done", core_->view().timeline(),
+                core_->view().settlement.steps(), schedule_.steps());
   return options;
 }
 
@@ -205,7 +206,7 @@ void ChiefLife::Reconnect(Task task, const std::string& why) {
 void ChiefLife::SendToWorker(int worker, v1::ChiefToWorker message) {
   for (const v1::Closure& closure : message.dispatch().closures()) {
     if (closure.speculative()) ++cluster_->ledger.statistics.copies;
-    cluster_->steps.Dispatched(closure, core_->steps().mode().settings());
+    cluster_->steps.Dispatched(closure, core_->view().steps.mode().settings());
   }
   if (message.has_dispatch()) CheckPublished(message.dispatch().settled_watermark());
   const auto& stream = LinkOf(WorkerTask(worker)).stream;
@@ -216,7 +217,7 @@ void ChiefLife::SendToPs(int ps, v1::ChiefToPs message) {
   if (message.has_watermark()) CheckPublished(message.watermark().settled_watermark());
   if (message.has_abandon_step()) ++cluster_->ledger.statistics.steps_abandoned;
   if (message.has_close_step()) {
-    const ModeSwitch& mode = core_->steps().mode();
+    const ModeSwitch& mode = core_->view().steps.mode();
     cluster_->steps.AskedToClose(message.close_step(), mode.settings(), mode.changing());
   }
   const auto& stream = LinkOf(PsTask(ps)).stream;
@@ -320,7 +321,7 @@ void ChiefLife::WriteManifest(v1::Manifest manifest) {
 }
 
 void ChiefLife::CommitManifest(v1::Manifest manifest) {
-  if (!core_->cut_commits(manifest.cut())) return;  // abandoned meanwhile
+  if (!core_->view().cut.commits(manifest.cut())) return;  // abandoned meanwhile
   if (best_ != nullptr) best_->keeper()->Complete(&manifest);
   CheckValidated(manifest);
   const std::string directory = catalog_.PathOf(IdOf(manifest).ToString());
@@ -365,17 +366,18 @@ std::string ChiefLife::Text() const {
   std::string text = fmt::format(
       "chief: {}, the walk waits for {}; {}; served {}, timeline {}, next place {}, queued {}, in "
       "flight {}, error pending {}, cut {}\n",
-      console_.activity(), wait_.what(), core_->WaitingFor(), core_->served(), core_->timeline(),
-      core_->next_place(), core_->queued(), core_->in_flight(), core_->error_pending(),
-      core_->cut_active());
-  for (const UnfinishedClosure& open : core_->Unfinished()) {
+      console_.activity(), wait_.what(), core_->view().WaitingFor(), core_->view().served(),
+      core_->view().timeline(), core_->view().scheduler.next_place(),
+      core_->view().closures.queue().queued(), core_->view().closures.queue().in_flight(),
+      core_->view().error_pending(), core_->view().cut.active());
+  for (const UnfinishedClosure& open : core_->view().Unfinished()) {
     text += fmt::format("  closure {} of place {} is not scheduled\n", open.id, open.place);
   }
   return text;
 }
 
 void ChiefLife::CheckPublished(uint64_t watermark) {
-  const uint64_t timeline = core_->timeline();
+  const uint64_t timeline = core_->view().timeline();
   if (timeline == published_timeline_ && watermark <= published_) return;
   published_ = watermark;
   published_timeline_ = timeline;

@@ -56,21 +56,21 @@ absl::Status SimulatedCluster::Await(const std::function<bool()>& condition, int
                                      const char* what) {
   const bool in_time = wait_->For([&] { return Failed() || condition(); }, timeout_us, what);
   if (Failed()) return core_->TakeError();
-  if (!in_time) return DeadlineExceeded("waiting for {}; {}", what, core_->WaitingFor());
+  if (!in_time) return DeadlineExceeded("waiting for {}; {}", what, core_->view().WaitingFor());
   return absl::OkStatus();
 }
 
 absl::Status SimulatedCluster::WaitUntilReady() {
-  return Await([this] { return core_->phase() == CoordinatorCore::Phase::kReady; }, kTaskTimeoutUs,
-               "the tasks");
+  return Await([this] { return core_->view().phase() == CoordinatorCore::Phase::kReady; },
+               kTaskTimeoutUs, "the tasks");
 }
 
 absl::Status SimulatedCluster::CreateVariables(v1::Layout layout) {
   core_->SetLayout(std::move(layout), 1);
-  if (!core_->CanResume()) return Restore();
+  if (!core_->view().variables.CanResume()) return Restore();
   ++cluster_->ledger.statistics.resumed;
-  const uint64_t timeline = core_->timeline();
-  const std::string began_from = core_->began_from();
+  const uint64_t timeline = core_->view().timeline();
+  const std::string began_from = core_->view().variables.began_from();
   core_->Resume();
   newest_ = DirectoryOf(cluster_->disk.NewestOf(timeline).value_or(began_from));
   return absl::OkStatus();
@@ -79,7 +79,7 @@ absl::Status SimulatedCluster::CreateVariables(v1::Layout layout) {
 absl::Status SimulatedCluster::Restore() {
   const int64_t deadline = cluster_->world->now_us() + kTaskTimeoutUs;
   while (true) {
-    COHORT_RETURN_IF_ERROR(Await([this] { return core_->all_ps_there(); },
+    COHORT_RETURN_IF_ERROR(Await([this] { return core_->view().all_ps_there(); },
                                  deadline - cluster_->world->now_us(), "the servers"));
     const absl::Status status = RollBackOnce();
     const bool again = NamesLostServer(status) && cluster_->world->now_us() < deadline;
@@ -97,16 +97,17 @@ absl::Status SimulatedCluster::RollBackOnce() {
   COHORT_RETURN_IF_ERROR(core_->RollBack(manifest.has_value() ? &*manifest : nullptr, newest));
   COHORT_RETURN_IF_ERROR(
       Await([this] { return rollback_done_.has_value(); }, kCallTimeoutUs, "the rollback"));
-  cluster_->world->Trace("chief: rolled back to {}: timeline {}, {}", newest, core_->timeline(),
-                         rollback_done_->ToString());
+  cluster_->world->Trace("chief: rolled back to {}: timeline {}, {}", newest,
+                         core_->view().timeline(), rollback_done_->ToString());
   if (rollback_done_->ok() && !newest.empty()) newest_ = DirectoryOf(newest);
   return *rollback_done_;
 }
 
 absl::StatusOr<RemoteValue> SimulatedCluster::Schedule(ClosureRequest request) {
   ClosureSpec spec = ClosureSpecOf(request);
-  COHORT_RETURN_IF_ERROR(Await([&] { return !core_->error_pending() && core_->has_room(spec); },
-                               kCallTimeoutUs, "room in the queue"));
+  COHORT_RETURN_IF_ERROR(
+      Await([&] { return !core_->view().error_pending() && core_->view().has_room(spec); },
+            kCallTimeoutUs, "room in the queue"));
   auto [token, value] = results_.New();
   spec.token = token;
   const absl::StatusOr<uint64_t> id = core_->Schedule(std::move(spec));
@@ -123,10 +124,10 @@ absl::Status SimulatedCluster::Join() {
 }
 
 void SimulatedCluster::CheckResult(const v1::ClosureResult& result) {
-  if (!core_->steps().sync()) return;
+  if (!core_->view().steps.sync()) return;
   const auto beside = evaluations_.find(result.id());
   if (beside != evaluations_.end()) {
-    const uint64_t place = core_->steps().open().begin().next_place();
+    const uint64_t place = core_->view().steps.open().begin().next_place();
     if (place > beside->second) {
       cluster_->ledger.Violate("evaluation closure {} ended at place {}, not before {}",
                                result.id(), place, beside->second);
@@ -158,19 +159,20 @@ void SimulatedCluster::MaybeEvaluate() {
       .leases = schedule.LeasesAt(cluster_->world->chance.Below(schedule.steps()), 1),
       .training = false};
   const ClosureSpec spec = ClosureSpecOf(request);
-  const bool may = core_->served() && !core_->error_pending() && core_->has_room(spec);
+  const bool may =
+      core_->view().served() && !core_->view().error_pending() && core_->view().has_room(spec);
   // None at the end of an epoch, which would never come.
-  const bool ends = core_->next_place() % schedule.steps_per_epoch == 0;
+  const bool ends = core_->view().scheduler.next_place() % schedule.steps_per_epoch == 0;
   if (!may || ends || evaluations_.size() >= kMostEvaluations) return;
   const absl::StatusOr<uint64_t> id = core_->Schedule(spec);
   if (!id.ok()) return;
   ++cluster_->ledger.statistics.evaluations;
-  evaluations_[*id] = core_->next_place() + plan.core.closures_per_step;
+  evaluations_[*id] = core_->view().scheduler.next_place() + plan.core.closures_per_step;
 }
 
 absl::StatusOr<bool> SimulatedCluster::JoinFor(double seconds) {
   MaybeEvaluate();
-  const bool idle = wait_->For([this] { return Failed() || core_->idle(); },
+  const bool idle = wait_->For([this] { return Failed() || core_->view().idle(); },
                                MicrosFromSeconds(seconds), "closures");
   if (!idle) return false;
   COHORT_RETURN_IF_ERROR(core_->TakeError());
@@ -186,7 +188,7 @@ void SimulatedCluster::OnCutDone(uint64_t cut, const absl::Status& status) {
 
 absl::Status SimulatedCluster::Checkpoint(bool finished) {
   COHORT_RETURN_IF_ERROR(
-      Await([this] { return !core_->cut_active(); }, kCallTimeoutUs, "the cut before"));
+      Await([this] { return !core_->view().cut.active(); }, kCallTimeoutUs, "the cut before"));
   COHORT_ASSIGN_OR_RETURN(const uint64_t cut, core_->StartCut(finished));
   COHORT_RETURN_IF_ERROR(
       Await([&] { return cuts_done_.contains(cut); }, kCallTimeoutUs, "the cut"));
@@ -194,18 +196,20 @@ absl::Status SimulatedCluster::Checkpoint(bool finished) {
 }
 
 absl::Status SimulatedCluster::StartCheckpoint() {
-  return core_->cut_active() ? absl::OkStatus() : core_->StartCut(/*finished=*/false).status();
+  return core_->view().cut.active() ? absl::OkStatus()
+                                    : core_->StartCut(/*finished=*/false).status();
 }
 
 absl::Status SimulatedCluster::SetMode(const ModeSettings& settings) {
   COHORT_RETURN_IF_ERROR(core_->SetMode(settings));
-  const auto changed = [this] { return Failed() || !core_->steps().mode().changing(); };
+  const auto changed = [this] { return Failed() || !core_->view().steps.mode().changing(); };
   if (!user_wait_->For(changed, kChangeTimeoutUs, "the change of the mode")) {
-    return DeadlineExceeded("waiting for the mode to change; {}", core_->WaitingFor());
+    return DeadlineExceeded("waiting for the mode to change; {}", core_->view().WaitingFor());
   }
   if (Failed()) return core_->TakeError();
-  return core_->steps().mode().settings() == settings ? absl::OkStatus()
-                                                      : Aborted("a rollback has undone the change");
+  return core_->view().steps.mode().settings() == settings
+             ? absl::OkStatus()
+             : Aborted("a rollback has undone the change");
 }
 
 std::vector<UnfinishedPlace> SimulatedCluster::Unfinished() const {
@@ -215,12 +219,12 @@ std::vector<UnfinishedPlace> SimulatedCluster::Unfinished() const {
 // Checks that every closure was folded once.
 void SimulatedCluster::CheckEpoch() const {
   const Plan& plan = cluster_->plan;
-  const uint64_t epoch = core_->epoch();
-  const auto& metrics = core_->settlement().metrics();
+  const uint64_t epoch = core_->view().settlement.epoch();
+  const auto& metrics = core_->view().settlement.metrics();
   const auto found = metrics.find(kExamplesMetric);
   const double examples = found == metrics.end() ? 0 : found->second.Scalar(kTotal);
   // Closures that were dropped, and those whose results were lost, count without metrics.
-  const CoreCounters counters = core_->counters();
+  const CoreCounters counters = core_->view().counters();
   const Statistics& before = cluster_->ledger.statistics;
   const uint64_t without =
       counters.dropped + counters.lost_results + before.dropped_closures + before.lost_results;
@@ -241,9 +245,9 @@ void SimulatedCluster::CheckEpoch() const {
     cluster_->ledger.Violate("epoch {} did not fold each example once", epoch);
   }
   const uint64_t steps = (epoch + 1) * plan.Schedule().steps_per_epoch;
-  if (core_->settlement().steps() != steps) {
+  if (core_->view().settlement.steps() != steps) {
     cluster_->ledger.Violate("after epoch {} {} steps are finished, not {}", epoch,
-                             core_->settlement().steps(), steps);
+                             core_->view().settlement.steps(), steps);
   }
 }
 
@@ -254,11 +258,11 @@ absl::Status SimulatedCluster::EndEpoch() {
 
 absl::Status SimulatedCluster::Shutdown(const std::string& reason, bool job_finished) {
   core_->Stop(reason, job_finished);
-  return Await([this] { return core_->phase() == CoordinatorCore::Phase::kStopped; },
+  return Await([this] { return core_->view().phase() == CoordinatorCore::Phase::kStopped; },
                kCallTimeoutUs, "the end of the journal");
 }
 
-CoordinatorState SimulatedCluster::state() const { return StateOf(*core_); }
+CoordinatorState SimulatedCluster::state() const { return {core_->view().State()}; }
 
 // ------------------------------------------------------------------ DiskCatalog
 

@@ -81,7 +81,7 @@ class SimulatedCluster : public TrainingCluster {
   std::string newest_checkpoint() const override { return newest_; }
 
  private:
-  bool Failed() const { return core_->phase() == CoordinatorCore::Phase::kFailed; }
+  bool Failed() const { return core_->view().phase() == CoordinatorCore::Phase::kFailed; }
   // Until the condition holds or the core has failed, which is the error then.
   absl::Status Await(const std::function<bool()>& condition, int64_t timeout_us, const char* what);
   absl::Status RollBackOnce();

@@ -1,0 +1,66 @@
+#include "chief/core/core_view.h"
+
+namespace cohort {
+
+CoreState CoreView::State() const {
+  CoreState state;
+  state.steps = settlement.steps();
+  state.next_place = scheduler.next_place();
+  state.epoch = settlement.epoch();
+  state.synchronous_steps = steps.closed();
+  state.timeline = timeline();
+  state.generation = outbox.generation();
+  for (const auto& [name, metric] : settlement.metrics()) {
+    state.metrics.push_back(metric);
+  }
+  state.queued = closures.queue().queued();
+  state.in_flight = closures.queue().in_flight();
+  state.ready_workers = ready_workers();
+  state.workers = dispatcher.worker_figures();
+  for (size_t i = 0; i < state.workers.size(); ++i) {
+    state.workers[i].connected = membership.adopted(WorkerTask(static_cast<int>(i)));
+  }
+  for (const Task task : membership.tasks()) {
+    auto& reports = task.role == Role::kPs ? state.server_reports : state.worker_reports;
+    reports.push_back(membership.ReportOf(task, context.now_us));
+    if (task.role == Role::kPs) state.servers.push_back(reports.back().connected);
+  }
+  state.mode = steps.mode().settings();
+  state.counters = counters();
+  state.journal_refusals = journal.refusals();
+  state.journal_stalled_seconds = static_cast<double>(journal.stalled_us()) / 1e6;
+  return state;
+}
+
+CoreCounters CoreView::counters() const {
+  return {closures.counters(),   dispatcher.counters(), steps.counters(),
+          settlement.counters(), cut.counters(),        cluster};
+}
+
+std::string CoreView::WaitingFor() const {
+  if (journal.refused()) return journal.Waiting();
+  const CorePhase p = phase();
+  if (p == CorePhase::kTaking || p == CorePhase::kReading || p == CorePhase::kStarting) {
+    return "waiting for the journal";
+  }
+  if (p == CorePhase::kProbing || p == CorePhase::kAdopting || !all_ps_there()) {
+    const std::string missing = membership.Missing(context.now_us);
+    return "waiting for " + (missing.empty() ? "the cluster" : missing);
+  }
+  if (rollback.active()) return "waiting for the parameter servers to load their tablets";
+  const bool no_worker = closures.queue().size() > 0 && ready_workers() == 0;
+  std::string workers = no_worker ? membership.Missing(context.now_us) : "";
+  if (const std::string late = dispatcher.pace().Waiting(no_worker); !late.empty()) {
+    workers += (workers.empty() ? "" : "; ") + late;
+  }
+  if (no_worker) return "waiting for a worker" + (workers.empty() ? "" : ": " + workers);
+  if (!workers.empty()) return "waiting for " + workers;
+  if (std::string text = closures.Waiting(); !text.empty()) return text;
+  if (std::string text = steps.Waiting(); !text.empty()) return text;
+  if (cut.holds_dispatch()) {
+    if (std::string text = WaitingForCut(); !text.empty()) return text;
+  }
+  return journal.Waiting();
+}
+
+}  // namespace cohort
