@@ -7,6 +7,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/fnv1a.h"
+#include "common/graph/consistency_mode.h"
 #include "common/graph/loss_scale.h"
 
 namespace cohort::v1 {
@@ -15,12 +16,6 @@ class NumericFingerprint;
 }  // namespace cohort::v1
 
 namespace cohort {
-
-// How updates of different workers are ordered (design: "Consistency modes").
-enum class ConsistencyMode : uint8_t { kAsync, kSync, kBounded };
-// What idle workers do while a synchronous step waits for the last results: nothing, the same
-// closures once more, or nothing because the step is closed without the last ones.
-enum class BackupWork : uint8_t { kNone, kSpeculative, kDrop };
 
 // How the updates of a job's workers are ordered: the part of the settings that may change while
 // the job runs.

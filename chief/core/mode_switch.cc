@@ -1,7 +1,6 @@
 #include "chief/core/mode_switch.h"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 #include "common/base/status.h"
@@ -16,30 +15,20 @@ int64_t OffsetOf(const v1::StepPosition& position) {
   return static_cast<int64_t>(position.iteration() - position.next_place());
 }
 
-// The names of the job file, by value.
-constexpr const char* kModes[] = {"async", "sync", "bounded_staleness"};
-constexpr const char* kBackupWork[] = {"none", "speculative", "drop"};
-
-template <size_t n>
-size_t IndexOf(const char* const (&names)[n], std::string_view name) {
-  const auto found = std::find(names, names + n, name);
-  return found == names + n ? 0 : static_cast<size_t>(found - names);
-}
-
 v1::ModeChange ChangeTo(const ModeSettings& settings) {
   v1::ModeChange change;
-  change.set_mode(kModes[static_cast<size_t>(settings.mode)]);
+  change.set_mode(NameOf(settings.mode));
   change.set_closures_per_step(settings.closures_per_step);
-  change.set_backup_work(kBackupWork[static_cast<size_t>(settings.backup_work)]);
+  change.set_backup_work(NameOf(settings.backup_work));
   change.set_replicas_to_aggregate(settings.replicas_to_aggregate);
   change.set_staleness(settings.staleness);
   return change;
 }
 
 ModeSettings SettingsOf(const v1::ModeChange& change) {
-  return {.mode = static_cast<ConsistencyMode>(IndexOf(kModes, change.mode())),
+  return {.mode = ModeNamed(change.mode()).value_or(ConsistencyMode::kAsync),
           .closures_per_step = change.closures_per_step(),
-          .backup_work = static_cast<BackupWork>(IndexOf(kBackupWork, change.backup_work())),
+          .backup_work = BackupWorkNamed(change.backup_work()).value_or(BackupWork::kNone),
           .replicas_to_aggregate = change.replicas_to_aggregate(),
           .staleness = change.staleness()};
 }

@@ -1,5 +1,7 @@
 #include "chief/job/job_control.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -13,30 +15,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::pair<const char*, ConsistencyMode>, 3> kModeNames = {
-    {{"async", ConsistencyMode::kAsync},
-     {"sync", ConsistencyMode::kSync},
-     {"bounded_staleness", ConsistencyMode::kBounded}}};
-constexpr std::array<std::pair<const char*, BackupWork>, 3> kBackupWorkNames = {
-    {{"none", BackupWork::kNone},
-     {"speculative", BackupWork::kSpeculative},
-     {"drop", BackupWork::kDrop}}};
-
-template <typename Names>
-auto ValueNamed(const Names& names, const char* what, const std::string& name)
-    -> absl::StatusOr<decltype(names[0].second)> {
-  for (const auto& [known, value] : names) {
-    if (name == known) return value;
-  }
-  return InvalidArgument("{} \"{}\" is none of {}, {}, {}", what, name, names[0].first,
-                         names[1].first, names[2].first);
-}
-
-template <typename Names, typename Value>
-std::string NameIn(const Names& names, Value value) {
-  const auto found =
-      std::find_if(names.begin(), names.end(), [&](const auto& n) { return n.second == value; });
-  return found->first;
+absl::Status NoneOf(const std::array<const char*, 3>& names, const char* what,
+                    const std::string& name) {
+  return InvalidArgument("{} \"{}\" is none of {}", what, name, fmt::join(names, ", "));
 }
 
 absl::StatusOr<std::string> TextAt(const json& request, const char* key) {
@@ -174,15 +155,14 @@ bool HasForeignField(const ModeChange& change) {
 }  // namespace
 
 absl::StatusOr<ConsistencyMode> ParseConsistencyMode(const std::string& name) {
-  return ValueNamed(kModeNames, "the mode", name);
+  if (const auto mode = ModeNamed(name); mode.has_value()) return *mode;
+  return NoneOf(kModeNames, "the mode", name);
 }
 
 absl::StatusOr<BackupWork> ParseBackupWork(const std::string& name) {
-  return ValueNamed(kBackupWorkNames, "backup_work", name);
+  if (const auto work = BackupWorkNamed(name); work.has_value()) return *work;
+  return NoneOf(kBackupWorkNames, "backup_work", name);
 }
-
-std::string NameOf(ConsistencyMode mode) { return NameIn(kModeNames, mode); }
-std::string NameOf(BackupWork work) { return NameIn(kBackupWorkNames, work); }
 
 std::string TextOf(const ModeSettings& mode) {
   std::string text = NameOf(mode.mode);

@@ -70,8 +70,6 @@ absl::StatusOr<std::string> AnswerJobRequest(const std::string& command, const s
 // The names of the job file. Errors: InvalidArgument that lists them.
 absl::StatusOr<ConsistencyMode> ParseConsistencyMode(const std::string& name);
 absl::StatusOr<BackupWork> ParseBackupWork(const std::string& name);
-std::string NameOf(ConsistencyMode mode);
-std::string NameOf(BackupWork work);
 // "sync, closures_per_step 3, backup_work none": the mode, and the keys that it has.
 std::string TextOf(const ModeSettings& mode);
 

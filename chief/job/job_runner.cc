@@ -330,9 +330,7 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
   options.security = options_.security;
   options.renumbered = renumbered_;
   options.seed = spec.seed();
-  options.mode = strategy.mode() == "sync"                ? ConsistencyMode::kSync
-                 : strategy.mode() == "bounded_staleness" ? ConsistencyMode::kBounded
-                                                          : ConsistencyMode::kAsync;
+  options.mode = ModeNamed(strategy.mode()).value_or(ConsistencyMode::kAsync);
   options.closures_per_step = plan_->closures_per_step();
   if (const auto& from = directory_->continuation(); from.has_value()) {
     for (const char* key : {"mode", "closures_per_step", "backup_work", "replicas_to_aggregate",
@@ -342,9 +340,7 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
                                          [&](const KeyChange& c) { return c.key == name; });
     }
   }
-  options.backup_work = strategy.backup_work() == "drop"          ? BackupWork::kDrop
-                        : strategy.backup_work() == "speculative" ? BackupWork::kSpeculative
-                                                                  : BackupWork::kNone;
+  options.backup_work = BackupWorkNamed(strategy.backup_work()).value_or(BackupWork::kNone);
   options.replicas_to_aggregate = strategy.replicas_to_aggregate();
   options.staleness = strategy.staleness();
   if (options.mode == ConsistencyMode::kSync) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "common/graph/consistency_mode.h"
+
 namespace cohort {
 namespace {
 
@@ -44,14 +46,15 @@ uint32_t UsedClosures(const v1::StrategySpec& strategy, uint32_t closures_per_st
 std::string BatchText(const v1::JobSpec& job, uint32_t closures_per_step) {
   const v1::StrategySpec& strategy = job.strategy();
   const uint64_t batch = job.data().batch_size();
-  if (strategy.mode() == "sync") {
+  const auto mode = ModeNamed(strategy.mode());
+  if (mode == ConsistencyMode::kSync) {
     return fmt::format("batch: {} records per closure; {}", batch,
                        SynchronousBatch(strategy, batch, closures_per_step)) +
            ScaleText(strategy, closures_per_step);
   }
   std::string text = fmt::format(
       "batch: {} records; each update is of one batch, so the effective batch is {}", batch, batch);
-  if (strategy.mode() == "bounded_staleness" && closures_per_step > 0) {
+  if (mode == ConsistencyMode::kBounded && closures_per_step > 0) {
     text += fmt::format("; workers are at most {} step{} of {} apart", strategy.staleness(),
                         strategy.staleness() == 1 ? "" : "s", Closures(closures_per_step));
   }

@@ -12,6 +12,7 @@
 #include "common/base/suggest.h"
 #include "common/data/dataset.h"
 #include "common/data/source_class.h"
+#include "common/graph/consistency_mode.h"
 #include "common/graph/pull_ahead.h"
 #include "common/model/strategies.h"
 #include "common/optimizers/optimizers.h"
@@ -234,8 +235,8 @@ class Checker {
                    "{} is a strategy and not a mode: write `strategy: {{name: {}}}`",
                    strategy.mode(), strategy.mode());
     }
-    const std::vector<std::string> modes = {"async", "sync", "bounded_staleness"};
-    COHORT_RETURN_IF_ERROR(OneOf("strategy.mode", strategy.mode(), modes));
+    COHORT_RETURN_IF_ERROR(
+        OneOf("strategy.mode", strategy.mode(), {kModeNames.begin(), kModeNames.end()}));
     COHORT_RETURN_IF_ERROR(CheckSteps());
     if (strategy.placement() != "balanced" && strategy.placement() != "round_robin") {
       return Error("strategy.placement",
@@ -332,13 +333,13 @@ class Checker {
   // The keys of sync and bounded_staleness.
   absl::Status CheckSteps() const {
     const v1::StrategySpec& strategy = job_.strategy();
-    const bool sync = strategy.mode() == "sync";
-    const bool bounded = strategy.mode() == "bounded_staleness";
-    COHORT_RETURN_IF_ERROR(
-        OneOf("strategy.backup_work", strategy.backup_work(), {"none", "speculative", "drop"}));
+    const bool sync = ModeNamed(strategy.mode()) == ConsistencyMode::kSync;
+    const bool bounded = ModeNamed(strategy.mode()) == ConsistencyMode::kBounded;
+    COHORT_RETURN_IF_ERROR(OneOf("strategy.backup_work", strategy.backup_work(),
+                                 {kBackupWorkNames.begin(), kBackupWorkNames.end()}));
     COHORT_RETURN_IF_ERROR(
         OneOf("strategy.deterministic", strategy.deterministic(), {"auto", "true", "false"}));
-    const bool drop = strategy.backup_work() == "drop";
+    const bool drop = BackupWorkNamed(strategy.backup_work()) == BackupWork::kDrop;
     if (!sync && strategy.backup_work() != "none") {
       return Error("strategy.backup_work", "`strategy.backup_work` applies to mode sync");
     }
