@@ -261,21 +261,31 @@ void CoordinatorCore::OnPsMessage(int ps, const v1::PsToChief& message) {
   const Task task = PsTask(ps);
   if (membership_.member(task).link == Link::kDown || phase() == Phase::kFailed) return;
   membership_.OnHeard(task, context_.now_us);
-  if (message.has_hello()) return OnHello(task, message.request(), message.hello());
-  if (message.has_fenced()) return OnFenced(task, message.fenced());
-  if (message.has_pong()) return membership_.OnPong(task, message.pong());
+  switch (message.body_case()) {
+    case v1::PsToChief::kHello:
+      return OnHello(task, message.request(), message.hello());
+    case v1::PsToChief::kFenced:
+      return OnFenced(task, message.fenced());
+    case v1::PsToChief::kPong:
+      return membership_.OnPong(task, message.pong());
+    default:
+      break;  // an answer
+  }
   if (absl::Status failed = steps_.OnPsMessage(ps, message); !failed.ok()) {
     return FailStep(std::move(failed));
   }
   if (rollback_.OnPsMessage(ps, message)) {
-    if (!rollback_.TakeDone()) return;
-    if (variables_.was_served()) Count(&ClusterCounters::rollbacks);
-    variables_.OnAssigned(rollback_.target());
-    for (int i = 0; i < membership_.workers(); ++i) variables_.SendRoutes(i);
-    outbox_.effects()->RollbackDone(absl::OkStatus());
-  } else {
-    cut_.OnPsMessage(ps, message, context_.now_us);
+    if (rollback_.TakeDone()) OnRolledBack();
+    return;
   }
+  cut_.OnPsMessage(ps, message, context_.now_us);
+}
+
+void CoordinatorCore::OnRolledBack() {
+  if (variables_.was_served()) Count(&ClusterCounters::rollbacks);
+  variables_.OnAssigned(rollback_.target());
+  for (int i = 0; i < membership_.workers(); ++i) variables_.SendRoutes(i);
+  outbox_.effects()->RollbackDone(absl::OkStatus());
 }
 
 // ------------------------------------------------------------------ the journal

@@ -162,6 +162,8 @@ class CoordinatorCore {
   void FailStep(absl::Status error);
   void FillCut(v1::Manifest* manifest) const;
   void RaiseTimeline();
+  // All servers have the tablets of the rollback.
+  void OnRolledBack();
   void AdvanceStop();
   // Adds one to a counter. The next record journals it.
   void Count(uint64_t ClusterCounters::*counter);
