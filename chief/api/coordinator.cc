@@ -61,8 +61,8 @@ absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(StepFunction step,
   return impl_->Schedule({.step = step, .dataset = dataset, .arguments = std::move(arguments)});
 }
 
-absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(ClosureRequest request) {
-  return impl_->Schedule(std::move(request));
+absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(ClosureSpec spec) {
+  return impl_->Schedule(std::move(spec));
 }
 
 absl::Status ClusterCoordinator::Join() { return impl_->JoinUntil(CallWaits::kForever).status(); }
@@ -110,7 +110,9 @@ void ClusterCoordinator::Interrupt() { impl_->Interrupt(); }
 CoordinatorState ClusterCoordinator::state() const { return impl_->state(); }
 v1::Layout ClusterCoordinator::layout() const { return impl_->definition()->layout(); }
 std::string ClusterCoordinator::newest_checkpoint() const { return impl_->checkpoints()->newest(); }
-std::vector<UnfinishedPlace> ClusterCoordinator::Unfinished() const { return impl_->Unfinished(); }
+std::vector<UnfinishedClosure> ClusterCoordinator::Unfinished() const {
+  return impl_->Unfinished();
+}
 absl::Status ClusterCoordinator::EndEpoch() { return impl_->EndEpoch(); }
 
 }  // namespace cohort

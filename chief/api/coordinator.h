@@ -14,10 +14,10 @@
 #include <string_view>
 #include <vector>
 
-#include "chief/api/closure_request.h"
 #include "chief/api/coordinator_state.h"
 #include "chief/api/remote_value.h"
 #include "chief/api/training_cluster.h"
+#include "chief/core/closure_spec.h"
 #include "chief/core/job_settings.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -146,7 +146,7 @@ class ClusterCoordinator final : public TrainingCluster {
   absl::StatusOr<RemoteValue> Schedule(StepFunction step, std::vector<Tensor> arguments);
   absl::StatusOr<RemoteValue> Schedule(StepFunction step, PerWorkerDataset dataset,
                                        std::vector<Tensor> arguments = {});
-  absl::StatusOr<RemoteValue> Schedule(ClosureRequest request) override;
+  absl::StatusOr<RemoteValue> Schedule(ClosureSpec spec) override;
 
   absl::Status Join() override;
   absl::StatusOr<bool> JoinFor(double seconds) override;
@@ -181,7 +181,7 @@ class ClusterCoordinator final : public TrainingCluster {
   std::string newest_checkpoint() const override;
 
   // These are for the job runner.
-  std::vector<UnfinishedPlace> Unfinished() const override;
+  std::vector<UnfinishedClosure> Unfinished() const override;
   absl::Status EndEpoch() override;
 
  private:

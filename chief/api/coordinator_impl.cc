@@ -3,7 +3,6 @@
 #include <chrono>
 #include <utility>
 
-#include "chief/api/core_conversion.h"
 #include "chief/api/start_options.h"
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
@@ -136,8 +135,7 @@ void ClusterCoordinator::Impl::LoseDirectory(const absl::Status& why) {
 
 // ------------------------------------------------------------------ the client's calls
 
-absl::StatusOr<RemoteValue> ClusterCoordinator::Impl::Schedule(ClosureRequest request) {
-  ClosureSpec spec = ClosureSpecOf(request);
+absl::StatusOr<RemoteValue> ClusterCoordinator::Impl::Schedule(ClosureSpec spec) {
   MutexLock lock(core_.mu());
   CoordinatorCore* const core = core_.get();
   const auto room = [core, &spec] {
@@ -178,9 +176,9 @@ absl::StatusOr<bool> ClusterCoordinator::Impl::Done() {
   return core->view().idle();
 }
 
-std::vector<UnfinishedPlace> ClusterCoordinator::Impl::Unfinished() {
+std::vector<UnfinishedClosure> ClusterCoordinator::Impl::Unfinished() {
   MutexLock lock(core_.mu());
-  return UnfinishedPlacesOf(*core_.get());
+  return core_.get()->view().Unfinished();
 }
 
 absl::Status ClusterCoordinator::Impl::EndEpoch() {

@@ -39,10 +39,10 @@ class ClusterCoordinator::Impl : public CoreEffects {
 
   // The functions of ClusterCoordinator; see there. JoinUntil is Join and JoinFor.
   absl::Status Start();
-  absl::StatusOr<RemoteValue> Schedule(ClosureRequest request);
+  absl::StatusOr<RemoteValue> Schedule(ClosureSpec spec);
   absl::StatusOr<bool> JoinUntil(TimePoint deadline);
   absl::StatusOr<bool> Done();
-  std::vector<UnfinishedPlace> Unfinished();
+  std::vector<UnfinishedClosure> Unfinished();
   absl::Status EndEpoch();
   absl::Status SetMode(const ModeSettings& settings);
   void Flush();

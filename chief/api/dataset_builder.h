@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "chief/api/closure_request.h"
 #include "chief/api/keras_class.h"
+#include "chief/core/closure_spec.h"
 
 namespace cohort::v1 {
 class DatasetSpec;

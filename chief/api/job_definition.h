@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "chief/api/closure_request.h"
 #include "chief/api/locked_core.h"
+#include "chief/core/closure_spec.h"
 #include "common/graph/program.h"
 #include "proto/checkpoint.pb.h"
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "chief/api/closure_request.h"
 #include "chief/api/coordinator_state.h"
 #include "chief/api/remote_value.h"
+#include "chief/core/closure_spec.h"
 #include "chief/core/job_settings.h"
 
 namespace cohort {
@@ -25,7 +25,7 @@ class TrainingCluster {
   virtual ~TrainingCluster() = default;
 
   // Returns at once unless the queue is full; then it waits.
-  virtual absl::StatusOr<RemoteValue> Schedule(ClosureRequest request) = 0;
+  virtual absl::StatusOr<RemoteValue> Schedule(ClosureSpec spec) = 0;
   // Waits until everything that was scheduled is finished.
   virtual absl::Status Join() = 0;
   // Waits at most `seconds`. Returns true if everything is finished.
@@ -47,7 +47,7 @@ class TrainingCluster {
   virtual absl::Status SetMode(const ModeSettings& request) = 0;
 
   // Closures of the job runner that must be scheduled again, by place.
-  virtual std::vector<UnfinishedPlace> Unfinished() const = 0;
+  virtual std::vector<UnfinishedClosure> Unfinished() const = 0;
   // Journals the epoch's metrics and starts those of the next epoch.
   virtual absl::Status EndEpoch() = 0;
   // Ends the job: when the end is durable, asks every task to end.

@@ -156,8 +156,7 @@ std::unique_ptr<Closure> ClosureQueue::Remove(uint64_t id) {
   std::unique_ptr<Closure> closure = std::move(found->second);
   Leave(closure.get());
   closures_.erase(found);
-  const ClosureSpec& spec = closure->spec;
-  if (spec.training && spec.by_job) used_end_ = std::max(used_end_, spec.place + spec.steps);
+  if (closure->by_job()) used_end_ = std::max(used_end_, closure->place + closure->spec.steps);
   return closure;
 }
 
@@ -185,17 +184,16 @@ std::vector<std::unique_ptr<Closure>> ClosureQueue::Clear() {
 }
 
 std::vector<const Closure*> ClosureQueue::Pending(uint64_t* first_fresh_place) const {
-  const auto counts = [](const Closure& c) { return c.spec.training && c.spec.by_job; };
   uint64_t used_end = used_end_;
   for (const auto& [id, closure] : closures_) {
-    if (!counts(*closure) || closure->fresh) continue;
-    used_end = std::max(used_end, closure->spec.place + closure->spec.steps);
+    if (!closure->by_job() || closure->fresh) continue;
+    used_end = std::max(used_end, closure->place + closure->spec.steps);
   }
   std::vector<const Closure*> out;
   for (const auto& [id, closure] : closures_) {
-    if (!counts(*closure)) continue;
-    if (closure->fresh && closure->spec.place >= used_end) {
-      *first_fresh_place = std::min(*first_fresh_place, closure->spec.place);
+    if (!closure->by_job()) continue;
+    if (closure->fresh && closure->place >= used_end) {
+      *first_fresh_place = std::min(*first_fresh_place, closure->place);
     } else {
       out.push_back(closure.get());
     }

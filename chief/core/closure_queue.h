@@ -28,6 +28,7 @@ struct Closure {
 
   uint64_t id = 0;
   ClosureSpec spec;
+  uint64_t place = 0;  // of a training closure
   State state = State::kQueued;
   bool fresh = true;          // no worker has begun it, in this incarnation or an earlier one
   bool was_fresh = true;      // in flight: it was fresh before this dispatch
@@ -43,6 +44,8 @@ struct Closure {
   int copy_worker = -1;                      // a worker that runs it, too; -1: none
   uint32_t give_backs = 0;                   // times that a worker gave it back unfinished
   std::vector<Task> killed;                  // workers that were lost while it ran
+
+  bool by_job() const { return spec.training && spec.place.has_value(); }
 };
 
 // Holds the scheduled closures of the job. It finds them by id, keeps waiting closures in a line,

@@ -34,8 +34,6 @@ TEST_CASE("closures that a worker gave back without having begun them count as u
   ClosureQueue queue(100, 2);
   for (uint64_t id = 1; id <= 6; ++id) {
     auto closure = CoreParts::NewClosure(id);
-    closure->spec.by_job = true;
-    closure->spec.place = id;
     queue.Add(std::move(closure));
   }
   for (uint64_t id = 1; id <= 5; ++id)

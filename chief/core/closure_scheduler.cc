@@ -16,26 +16,27 @@ void ClosureScheduler::Reset(uint64_t reserved_end, uint64_t next_place) {
 }
 
 void ClosureScheduler::GiveNewId(Closure* closure) {
-  ClosureSpec& spec = closure->spec;
-  if (spec.training && !spec.by_job) spec.place = next_place_;
-  closure->id = ids_.Next({.by_job = spec.by_job,
-                           .place = spec.place,
+  const ClosureSpec& spec = closure->spec;
+  if (spec.training && !closure->by_job()) closure->place = next_place_;
+  closure->id = ids_.Next({.by_job = closure->by_job(),
+                           .place = closure->place,
                            .steps = spec.steps,
-                           .places_end = spec.places_end});
+                           .places_end = closure->by_job() ? spec.place->places_end : 0});
   for (const auto& [begin, end] : ids_.TakeGivenUp()) settlement_->Close(begin, end);
   closure->attempt = AttemptBase(context_->era);
   closure->min_attempt = closure->attempt + 1;
-  if (spec.training) next_place_ = std::max(next_place_, spec.place + spec.steps);
+  if (spec.training) next_place_ = std::max(next_place_, closure->place + spec.steps);
 }
 
 absl::StatusOr<uint64_t> ClosureScheduler::Schedule(ClosureSpec spec) {
   auto closure = std::make_unique<Closure>();
   closure->spec = std::move(spec);
   ClosureSpec& s = closure->spec;
-  s.by_job = s.by_job && s.training;
+  if (!s.training) s.place.reset();
   std::optional<UnfinishedClosures::Entry> known;
-  if (s.by_job) {
-    if (auto result = closures_->TakeEarly(s.place)) {
+  if (s.place.has_value()) {
+    closure->place = s.place->place;
+    if (auto result = closures_->TakeEarly(closure->place)) {
       const uint64_t id = result->id();  // ClosureDone may move the result
       outbox_->effects()->ClosureDone(s.token, absl::OkStatus(), &*result);
       return id;

@@ -12,11 +12,9 @@ struct Scheduling : CoreParts {
     scheduler.Reset(/*reserved_end=*/1, /*next_place=*/0);
   }
   absl::StatusOr<uint64_t> Schedule(uint64_t place, uint32_t steps = 1) {
-    return scheduler.Schedule({.program = 0,
+    return scheduler.Schedule({.step = {.program = 0},
                                .steps = steps,
-                               .by_job = true,
-                               .place = place,
-                               .places_end = 100,
+                               .place = JobPlace{place, 100},
                                .token = 50 + place});
   }
   // An earlier incarnation of the chief has dispatched closure 41 of place 6.
@@ -39,9 +37,9 @@ TEST_CASE("new closures get ids and places in order, and their ids are reserved 
   CHECK(s.scheduler.durable_end() > 2);
   CHECK(s.closures.queue().queued() == 2);
   // A training closure of the user gets the next place.
-  const auto id = s.scheduler.Schedule({.program = 0});
+  const auto id = s.scheduler.Schedule({.step = {.program = 0}});
   REQUIRE(id.ok());
-  CHECK(s.closures.queue().Find(*id)->spec.place == 2);
+  CHECK(s.closures.queue().Find(*id)->place == 2);
   CHECK(s.scheduler.next_place() == 3);
 }
 

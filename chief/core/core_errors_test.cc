@@ -433,9 +433,11 @@ TEST_CASE("work that no worker takes ends with an error that names the workers")
 TEST_CASE("closures that make no sense are refused") {
   TestWorld world(1, 1);
   world.StartServing();
-  CHECK(absl::IsInvalidArgument(world.core().Schedule({.program = 5}).status()));
-  CHECK(absl::IsInvalidArgument(world.core().Schedule({.program = 0, .resource = 3}).status()));
-  CHECK(absl::IsInvalidArgument(world.core().Schedule({.program = 0, .steps = 0}).status()));
+  CHECK(absl::IsInvalidArgument(world.core().Schedule({.step = {.program = 5}}).status()));
+  CHECK(absl::IsInvalidArgument(
+      world.core().Schedule({.step = {.program = 0}, .dataset = {.resource = 3}}).status()));
+  CHECK(absl::IsInvalidArgument(
+      world.core().Schedule({.step = {.program = 0}, .steps = 0}).status()));
 }
 
 }  // namespace

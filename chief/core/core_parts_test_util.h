@@ -62,7 +62,9 @@ struct CoreParts {
   static std::unique_ptr<Closure> NewClosure(uint64_t id, bool by_job = true) {
     auto closure = std::make_unique<Closure>();
     closure->id = id;
-    closure->spec = {.program = 0, .by_job = by_job, .place = id, .token = id};
+    closure->spec = {.step = {.program = 0}, .token = id};
+    if (by_job) closure->spec.place = JobPlace{.place = id};
+    closure->place = id;
     return closure;
   }
   static v1::ClosureResult ResultOf(uint64_t id, uint32_t attempt,

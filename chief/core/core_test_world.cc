@@ -485,11 +485,11 @@ void TestWorld::StartServing() {
 }
 
 absl::StatusOr<uint64_t> TestWorld::ScheduleJob(uint64_t place, uint32_t steps, uint64_t end) {
-  ClosureSpec spec{
-      .program = 0, .resource = resource_, .steps = steps, .by_job = true, .place = place};
-  spec.places_end = end;
-  spec.token = next_token_++;
-  return core_->Schedule(std::move(spec));
+  return core_->Schedule({.step = {.program = 0},
+                          .dataset = {.resource = resource_},
+                          .steps = steps,
+                          .place = JobPlace{place, end},
+                          .token = next_token_++});
 }
 
 void TestWorld::ScheduleAll(uint64_t places) {
@@ -502,9 +502,7 @@ void TestWorld::ScheduleAll(uint64_t places) {
 }
 
 absl::StatusOr<uint64_t> TestWorld::ScheduleUser(bool training) {
-  ClosureSpec spec{.program = 0, .training = training};
-  spec.token = next_token_++;
-  return core_->Schedule(std::move(spec));
+  return core_->Schedule({.step = {.program = 0}, .training = training, .token = next_token_++});
 }
 
 }  // namespace cohort

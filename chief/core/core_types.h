@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "chief/core/closure_spec.h"
 #include "chief/core/core_counters.h"
 #include "chief/core/job_settings.h"
 #include "chief/core/protocol_faults.h"
@@ -67,30 +68,11 @@ inline bool TooFarAhead(uint64_t heard, uint64_t known) {
   return heard > known && heard - known > kMostAhead;
 }
 
-// The closure that the client schedules.
-struct ClosureSpec {
-  int program = -1;      // from CoordinatorCore::AddProgram
-  int resource = -1;     // from AddResource: feeds the program's first arguments; -1: none
-  bool training = true;  // uses update ids and pushes
-  uint32_t steps = 1;
-  std::vector<v1::Lease> leases;  // visitation exactly_once: one per step
-  std::vector<v1::TensorValue> arguments;
-  // The job runner created it. The place defines the closure, and the job runner can recreate it
-  // from the place. Its id stays in use until it is finished. The places of one epoch end at
-  // `places_end`.
-  bool by_job = false;
-  uint64_t place = 0;  // by_job only; other training closures get the next free place
-  uint64_t places_end = 0;
-  uint64_t token = 0;  // identifies it in CoreEffects::ClosureDone
-};
-
-// A closure of the job runner that has an id and is not finished. The job runner schedules its
-// place again.
-struct UnfinishedClosure {
-  uint64_t id = 0;
-  uint64_t place = 0;
-  uint32_t steps = 1;
-};
+inline void LeaseToProto(const LeaseRange& lease, v1::Lease* out) {
+  out->set_epoch(lease.epoch);
+  out->set_begin(lease.begin);
+  out->set_end(lease.end);
+}
 
 // A task by the core's index. Indices have no gaps.
 inline Task WorkerTask(int index) { return {Role::kWorker, index}; }

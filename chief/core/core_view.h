@@ -52,8 +52,8 @@ struct CoreView {
   // True if Schedule accepts the closure now. A full queue still accepts an unfinished place,
   // because all closures in the queue may have to wait for that one.
   bool has_room(const ClosureSpec& spec) const {
-    return !closures.queue().full() ||
-           (spec.by_job && spec.training && closures.unfinished().Knows(spec.place));
+    return !closures.queue().full() || (spec.place.has_value() && spec.training &&
+                                        closures.unfinished().Knows(spec.place->place));
   }
   // The closures that must be scheduled again after a restart, an error or a rollback, by place.
   std::vector<UnfinishedClosure> Unfinished() const { return closures.unfinished().List(); }

@@ -5,6 +5,7 @@
 
 #include "common/base/status.h"
 #include "common/base/status_proto.h"
+#include "common/graph/program_proto.h"
 #include "common/metrics/metric_proto.h"
 
 namespace cohort {
@@ -379,14 +380,16 @@ void Dispatcher::FillDispatch(const Closure& closure, v1::Closure* out) const {
   const ClosureSpec& spec = closure.spec;
   out->set_id(closure.id);
   out->set_attempt(closure.attempt);
-  out->set_place(spec.place);
+  out->set_place(closure.place);
   out->set_timeline(context_->timeline);
-  out->set_program(parts_.setup->program_name(spec.program));
+  out->set_program(parts_.setup->program_name(spec.step.program));
   out->set_steps(spec.steps);
   out->set_training(spec.training);
-  if (spec.resource >= 0) out->set_resource(parts_.setup->resource_name(spec.resource));
-  for (const v1::Lease& lease : spec.leases) *out->add_leases() = lease;
-  for (const v1::TensorValue& argument : spec.arguments) *out->add_arguments() = argument;
+  if (const int resource = spec.dataset.resource; resource >= 0) {
+    out->set_resource(parts_.setup->resource_name(resource));
+  }
+  for (const LeaseRange& lease : spec.leases) LeaseToProto(lease, out->add_leases());
+  for (const Tensor& argument : spec.arguments) TensorToProto(argument, out->add_arguments());
   if (closure.step.sync()) {
     closure.step.ToProto(out->mutable_step());
     out->set_loss_scale(parts_.steps->open().loss_scale());

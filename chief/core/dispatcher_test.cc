@@ -206,7 +206,7 @@ struct InRing : Dispatching {
   void QueueMany(uint64_t first, uint64_t last, uint64_t places_end = 100) {
     for (uint64_t id = first; id <= last; ++id) {
       auto closure = NewClosure(id, /*by_job=*/true);
-      closure->spec.places_end = places_end;
+      closure->spec.place->places_end = places_end;
       closures.Add(std::move(closure), /*holder=*/-1, 0);
       dispatcher.OnScheduled(id);
       dispatcher.Advance();

@@ -44,7 +44,7 @@ void OpenClosures::EndAll(const absl::Status& why) {
 
 absl::StatusOr<std::optional<UnfinishedClosures::Entry>> OpenClosures::TakeUp(
     const ClosureSpec& spec) {
-  const UnfinishedClosures::Entry* const entry = unfinished_.Find(spec.place);
+  const UnfinishedClosures::Entry* const entry = unfinished_.Find(spec.place->place);
   if (entry == nullptr) return std::nullopt;
   const UnfinishedClosure& closure = entry->closure;
   if (closure.steps != spec.steps) {
@@ -54,7 +54,7 @@ absl::StatusOr<std::optional<UnfinishedClosures::Entry>> OpenClosures::TakeUp(
   if (entry->holder < 0) {
     COHORT_RETURN_IF_ERROR(CheckAttempt(closure.id, closure.place, entry->attempt));
   }
-  return unfinished_.Take(spec.place);
+  return unfinished_.Take(spec.place->place);
 }
 
 void OpenClosures::Add(std::unique_ptr<Closure> closure, int holder, uint32_t held_attempt) {
@@ -172,15 +172,14 @@ bool OpenClosures::FinishUnfinished(v1::ClosureResult* result) {
 void OpenClosures::EndFailed(uint64_t id, const absl::Status& status) {
   const std::unique_ptr<Closure> closure = queue_.Remove(id);
   outbox_->effects()->ClosureDone(closure->spec.token, status, nullptr);
-  if (!closure->spec.by_job) {
+  if (!closure->by_job()) {
     settlement_->Close(id, id + 1);
     return;
   }
   // What a synchronous closure has pushed is void, because its step was abandoned.
-  unfinished_.Add(
-      {.closure = {.id = id, .place = closure->spec.place, .steps = closure->spec.steps},
-       .attempt = closure->attempt,
-       .min_attempt = sync_ ? closure->attempt + 1 : closure->min_attempt});
+  unfinished_.Add({.closure = {.id = id, .place = closure->place, .steps = closure->spec.steps},
+                   .attempt = closure->attempt,
+                   .min_attempt = sync_ ? closure->attempt + 1 : closure->min_attempt});
 }
 
 absl::Status OpenClosures::Requeue(Closure* closure) {
@@ -200,12 +199,12 @@ absl::Status OpenClosures::CheckAttempt(uint64_t id, uint64_t place, uint32_t at
 
 absl::Status OpenClosures::CheckLimits(const Closure& closure) const {
   if (closure.killed.size() < context_->options.max_attempts) {
-    return CheckAttempt(closure.id, closure.spec.place, closure.attempt);
+    return CheckAttempt(closure.id, closure.place, closure.attempt);
   }
   std::string names;
   for (const Task& task : closure.killed) names += (names.empty() ? "" : ", ") + task.ToString();
   return Aborted("closure {} (place {}) killed every worker that it touched: {}", closure.id,
-                 closure.spec.place, names);
+                 closure.place, names);
 }
 
 bool OpenClosures::Raise(absl::Status error) {
@@ -221,9 +220,9 @@ void OpenClosures::FillPending(v1::ChiefCut* cut, uint64_t* next_place) const {
   for (const Closure* c : queue_.Pending(next_place)) {
     v1::PendingClosure* const pending = cut->add_pending();
     pending->set_id(c->id);
-    pending->set_place(c->spec.place);
+    pending->set_place(c->place);
     pending->set_steps(c->spec.steps);
-    for (const v1::Lease& lease : c->spec.leases) *pending->add_leases() = lease;
+    for (const LeaseRange& lease : c->spec.leases) LeaseToProto(lease, pending->add_leases());
   }
   for (const UnfinishedClosure& closure : unfinished_.List()) {
     v1::PendingClosure* const pending = cut->add_pending();
@@ -248,7 +247,7 @@ std::string OpenClosures::Waiting() const {
   const std::string where = c->state == Closure::State::kInFlight
                                 ? TaskName(context_->options, WorkerTask(c->worker)) + " has"
                                 : "no worker has taken";
-  return fmt::format("waiting for closure {} (place {}), which {}", open, c->spec.place, where);
+  return fmt::format("waiting for closure {} (place {}), which {}", open, c->place, where);
 }
 
 }  // namespace cohort

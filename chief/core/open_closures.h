@@ -52,7 +52,7 @@ class OpenClosures {
   std::optional<v1::ClosureResult> TakeEarly(uint64_t place) {
     return unfinished_.TakeEarly(place);
   }
-  // Edge (4), if the place has an unfinished closure. Errors: Internal if its steps differ;
+  // Edge (4), if the place of a closure of the job runner has an unfinished closure. Errors: Internal if its steps differ;
   // Unavailable if it was dispatched too often.
   absl::StatusOr<std::optional<UnfinishedClosures::Entry>> TakeUp(const ClosureSpec& spec);
   // Puts a closure into the queue, or, if a worker holds it already, in flight on that worker.

@@ -50,8 +50,9 @@ bool OpenStep::AdmitsOthers() const {
 uint32_t OpenStep::RingClosures(const ClosureSpec& first) const {
   const ModeSettings& mode = mode_->settings();
   if (!context_->options.ring || !mode_->sync() || mode.backup_work != BackupWork::kNone) return 0;
-  if (!first.by_job || first.places_end <= first.place) return 0;
-  const uint64_t closures = std::min(mode.places_per_step(), first.places_end - first.place);
+  if (!first.place.has_value() || first.place->places_end <= first.place->place) return 0;
+  const uint64_t places = first.place->places_end - first.place->place;
+  const uint64_t closures = std::min(mode.places_per_step(), places);
   return closures < context_->options.workers.size() ? 0 : static_cast<uint32_t>(closures);
 }
 
@@ -79,8 +80,8 @@ void OpenStep::Enter(Closure* closure) {
                    .index = static_cast<uint32_t>(members_.size()),
                    .partial = mode_->settings().backup_work == BackupWork::kDrop};
   members_.push_back({closure->id, closure->step.index});
-  next_place_ = spec.place + spec.steps;
-  places_end_ = spec.by_job ? spec.places_end : 0;
+  next_place_ = closure->place + spec.steps;
+  places_end_ = closure->by_job() ? spec.place->places_end : 0;
 }
 
 void OpenStep::Hear(Closure* closure, v1::ClosureResult* result) {

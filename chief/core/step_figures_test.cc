@@ -25,7 +25,7 @@ struct Stepping {
   }
   void Dispatch(uint64_t id) {
     auto closure = CoreParts::NewClosure(id);
-    closure->spec.places_end = 100;
+    closure->spec.place->places_end = 100;
     closures.Add(std::move(closure), /*holder=*/-1, 0);
     steps.Enter(closures.Dispatch(0, /*training=*/true, 100));
   }

@@ -26,7 +26,7 @@ bool Steps::Admits(const Closure& closure) const {
     case ConsistencyMode::kAsync:
       return true;
     case ConsistencyMode::kBounded:
-      return window_.Admits(closure.spec.place, mode_.settings());
+      return window_.Admits(closure.place, mode_.settings());
     case ConsistencyMode::kSync:
       return open_.Admits(closure);
   }
@@ -37,7 +37,7 @@ bool Steps::AdmitsOthers() const { return !sync() || (at_boundary() && open_.Adm
 
 void Steps::Enter(Closure* closure) {
   if (!closure->spec.training) return;
-  if (mode_.settings().mode == ConsistencyMode::kBounded) window_.Enter(closure->spec.place);
+  if (mode_.settings().mode == ConsistencyMode::kBounded) window_.Enter(closure->place);
   if (sync()) open_.Enter(closure);
 }
 
@@ -111,7 +111,7 @@ void Steps::AdvanceMode(uint64_t next_place) {
   const bool runs = queue.training_in_flight() + queue.heard() > 0 &&
                     !context_->options.test_faults.changes_mode_early;
   if (runs || overtaken || !at_boundary() || !closures_->unfinished().empty()) return;
-  mode_.Propose(open_.begin(), waits != nullptr ? waits->spec.place : next_place);
+  mode_.Propose(open_.begin(), waits != nullptr ? waits->place : next_place);
 }
 
 void Steps::OnJournaled(uint64_t record) {

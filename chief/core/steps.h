@@ -46,7 +46,7 @@ class Steps {
   // A worker has pushed this closure of a step to all tablets.
   void OnHeard(Closure* closure, v1::ClosureResult* result) { open_.Hear(closure, result); }
   // The closure has ended, outside sync mode.
-  void OnEnded(const Closure& closure) { window_.Leave(closure.spec.place); }
+  void OnEnded(const Closure& closure) { window_.Leave(closure.place); }
   // Clients begin or cease to wait for closures of their own (not of the job runner). While one
   // waits, the open step is closed when everything that was dispatched is heard and nothing is
   // queued.

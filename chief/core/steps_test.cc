@@ -18,7 +18,7 @@ struct Gated : CoreParts {
   void QueueMany(uint64_t first, uint64_t last, uint64_t places_end = 1000) {
     for (uint64_t id = first; id <= last; ++id) {
       auto closure = NewClosure(id, /*by_job=*/places_end > 0);
-      closure->spec.places_end = places_end;
+      if (places_end > 0) closure->spec.place->places_end = places_end;
       closures.Add(std::move(closure), /*holder=*/-1, 0);
     }
   }

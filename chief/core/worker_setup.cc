@@ -36,11 +36,13 @@ int WorkerSetup::AddResource(v1::CreateResource resource) {
 }
 
 absl::Status WorkerSetup::CheckSpec(const ClosureSpec& spec) const {
-  if (spec.program < 0 || static_cast<size_t>(spec.program) >= programs_.size()) {
-    return InvalidArgument("a closure names program {}, which is not registered", spec.program);
+  if (spec.step.program < 0 || static_cast<size_t>(spec.step.program) >= programs_.size()) {
+    return InvalidArgument("a closure names program {}, which is not registered",
+                           spec.step.program);
   }
-  if (spec.resource >= static_cast<int>(resources_.size())) {
-    return InvalidArgument("a closure names resource {}, which was not created", spec.resource);
+  if (spec.dataset.resource >= static_cast<int>(resources_.size())) {
+    return InvalidArgument("a closure names resource {}, which was not created",
+                           spec.dataset.resource);
   }
   if (spec.steps == 0) return InvalidArgument("a closure needs at least one step");
   return absl::OkStatus();

@@ -120,11 +120,12 @@ TEST_CASE("a reader starts at the last known position, and is recreated after a 
 
 TEST_CASE("a closure must name what was added") {
   CoreParts p(1, 1);
-  CHECK(absl::IsInvalidArgument(p.setup.CheckSpec({.program = 0})));
+  CHECK(absl::IsInvalidArgument(p.setup.CheckSpec({.step = {.program = 0}})));
   p.setup.AddProgram("a", v1::Program());
-  CHECK(p.setup.CheckSpec({.program = 0}).ok());
-  CHECK(absl::IsInvalidArgument(p.setup.CheckSpec({.program = 0, .resource = 0})));
-  CHECK(absl::IsInvalidArgument(p.setup.CheckSpec({.program = 0, .steps = 0})));
+  CHECK(p.setup.CheckSpec({.step = {.program = 0}}).ok());
+  CHECK(absl::IsInvalidArgument(
+      p.setup.CheckSpec({.step = {.program = 0}, .dataset = {.resource = 0}})));
+  CHECK(absl::IsInvalidArgument(p.setup.CheckSpec({.step = {.program = 0}, .steps = 0})));
 }
 
 }  // namespace

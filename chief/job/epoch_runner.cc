@@ -43,7 +43,7 @@ absl::Status EpochRunner::ScheduleMore(uint64_t epoch_end) {
   const CoordinatorState state = cluster_->state();
   uint64_t room = state.queued < options_.window ? options_.window - state.queued : 0;
   for (; room > 0 && next_unfinished_ < unfinished_.size(); --room) {
-    const UnfinishedPlace& next = unfinished_[next_unfinished_++];
+    const UnfinishedClosure& next = unfinished_[next_unfinished_++];
     COHORT_RETURN_IF_ERROR(ScheduleAt(next.place, next.steps));
   }
   for (uint64_t place = state.next_place; room > 0 && place < epoch_end; --room) {
@@ -55,12 +55,12 @@ absl::Status EpochRunner::ScheduleMore(uint64_t epoch_end) {
 }
 
 absl::Status EpochRunner::ScheduleAt(uint64_t place, uint32_t steps) {
-  ClosureRequest request{.step = options_.step,
-                         .dataset = options_.dataset,
-                         .leases = schedule_->LeasesAt(place, steps),
-                         .steps = steps,
-                         .place = JobPlace{place, schedule_->EpochEndOf(place)}};
-  return cluster_->Schedule(std::move(request)).status();
+  ClosureSpec spec{.step = options_.step,
+                   .dataset = options_.dataset,
+                   .leases = schedule_->LeasesAt(place, steps),
+                   .steps = steps,
+                   .place = JobPlace{place, schedule_->EpochEndOf(place)}};
+  return cluster_->Schedule(std::move(spec)).status();
 }
 
 }  // namespace cohort

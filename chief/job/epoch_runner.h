@@ -60,7 +60,7 @@ class EpochRunner {
   const Clock* const clock_;
   const Options options_;
 
-  std::vector<UnfinishedPlace> unfinished_;
+  std::vector<UnfinishedClosure> unfinished_;
   size_t next_unfinished_ = 0;  // the first one that is not scheduled yet
   Figures figures_;
 };

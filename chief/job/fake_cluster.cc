@@ -20,20 +20,20 @@ absl::Status FakeCluster::Called(const std::string& call) {
 
 absl::Status FakeCluster::TakeError() { return std::exchange(error_, absl::OkStatus()); }
 
-absl::StatusOr<RemoteValue> FakeCluster::Schedule(ClosureRequest request) {
+absl::StatusOr<RemoteValue> FakeCluster::Schedule(ClosureSpec spec) {
   COHORT_RETURN_IF_ERROR(TakeError());
   auto [token, value] = results_.New();
   v1::ClosureResult result;
-  result.set_steps(request.steps);
-  if (request.place.has_value()) {
-    const uint64_t place = request.place->place;
-    error_ = Called(fmt::format("train {}+{}", place, request.steps));
-    std::erase_if(unfinished, [&](const UnfinishedPlace& u) { return u.place == place; });
-    now.next_place = std::max(now.next_place, place + request.steps);
-    if (error_.ok()) now.steps += request.steps;
+  result.set_steps(spec.steps);
+  if (spec.place.has_value()) {
+    const uint64_t place = spec.place->place;
+    error_ = Called(fmt::format("train {}+{}", place, spec.steps));
+    std::erase_if(unfinished, [&](const UnfinishedClosure& u) { return u.place == place; });
+    now.next_place = std::max(now.next_place, place + spec.steps);
+    if (error_.ok()) now.steps += spec.steps;
     now.metrics = {MeanState("loss", 1, 2)};
   } else {
-    error_ = Called(fmt::format("validate {}", request.leases.at(0).begin));
+    error_ = Called(fmt::format("validate {}", spec.leases.at(0).begin));
     for (const auto& [name, mean] : validation) {
       v1::MetricValue* metric = result.add_metrics();
       metric->set_name(name);

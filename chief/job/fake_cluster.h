@@ -27,20 +27,20 @@ class FakeCluster : public TrainingCluster, public CheckpointCatalog {
   // "checkpoint", "last checkpoint", "restore".
   std::vector<std::string> calls;
   CoordinatorState now;
-  std::vector<UnfinishedPlace> unfinished;
+  std::vector<UnfinishedClosure> unfinished;
   std::map<std::string, double> validation = {{"loss", 1.0}};  // result of each validation
   std::function<absl::Status(const std::string& call)> fail;   // runs before the call; may be empty
   BestKeeper* keeper = nullptr;
   std::vector<v1::Manifest> manifests;  // committed, oldest first
 
-  absl::StatusOr<RemoteValue> Schedule(ClosureRequest request) override;
+  absl::StatusOr<RemoteValue> Schedule(ClosureSpec spec) override;
   absl::Status Join() override { return TakeError(); }
   absl::StatusOr<bool> JoinFor(double seconds) override;
   absl::Status Checkpoint(bool finished) override;
   absl::Status StartCheckpoint() override { return Checkpoint(/*finished=*/false); }
   absl::Status SetMode(const ModeSettings&) override { return Called("set mode"); }
   absl::Status Restore() override;
-  std::vector<UnfinishedPlace> Unfinished() const override { return unfinished; }
+  std::vector<UnfinishedClosure> Unfinished() const override { return unfinished; }
   absl::Status EndEpoch() override;
   absl::Status Shutdown(const std::string&, bool) override { return Called("shutdown"); }
   CoordinatorState state() const override { return now; }

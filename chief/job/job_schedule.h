@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "chief/api/closure_request.h"
+#include "chief/core/closure_spec.h"
 
 namespace cohort {
 

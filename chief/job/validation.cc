@@ -24,9 +24,9 @@ void Validation::ForgetAfter(uint64_t finished_epochs) {
 absl::StatusOr<std::vector<StepResult>> Validation::RunClosures() {
   std::vector<RemoteValue> values;
   for (const LeaseRange& batch : schedule_->ValidationBatches()) {
-    ClosureRequest request{
+    ClosureSpec spec{
         .step = step_.function, .dataset = step_.dataset, .leases = {batch}, .training = false};
-    COHORT_ASSIGN_OR_RETURN(RemoteValue value, cluster_->Schedule(std::move(request)));
+    COHORT_ASSIGN_OR_RETURN(RemoteValue value, cluster_->Schedule(std::move(spec)));
     values.push_back(std::move(value));
   }
   COHORT_RETURN_IF_ERROR(cluster_->Join());

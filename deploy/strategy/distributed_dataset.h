@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "chief/api/closure_request.h"
+#include "chief/core/closure_spec.h"
 #include "common/tensor/tensor.h"
 
 namespace cohort {

@@ -143,13 +143,13 @@ absl::StatusOr<PerReplica> Strategy::Run(const DistributedStep& step, const Dist
   }
   std::vector<RemoteValue> values;
   for (const ReplicaShare& share : batch.shares) {
-    ClosureRequest request{.step = step.function,
-                           .dataset = batch.dataset,
-                           .arguments = share.columns,
-                           .training = step.training};
-    request.arguments.insert(request.arguments.end(), arguments.begin(), arguments.end());
-    if (share.columns.empty()) request.leases = {share.lease};
-    COHORT_ASSIGN_OR_RETURN(RemoteValue value, coordinator_->Schedule(std::move(request)));
+    ClosureSpec spec{.step = step.function,
+                     .dataset = batch.dataset,
+                     .arguments = share.columns,
+                     .training = step.training};
+    spec.arguments.insert(spec.arguments.end(), arguments.begin(), arguments.end());
+    if (share.columns.empty()) spec.leases = {share.lease};
+    COHORT_ASSIGN_OR_RETURN(RemoteValue value, coordinator_->Schedule(std::move(spec)));
     values.push_back(std::move(value));
   }
   ahead_.push_back(values.back());

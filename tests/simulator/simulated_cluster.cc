@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "chief/api/core_conversion.h"
 #include "common/base/status.h"
 #include "common/metrics/metric_proto.h"
 
@@ -103,8 +102,7 @@ absl::Status SimulatedCluster::RollBackOnce() {
   return *rollback_done_;
 }
 
-absl::StatusOr<RemoteValue> SimulatedCluster::Schedule(ClosureRequest request) {
-  ClosureSpec spec = ClosureSpecOf(request);
+absl::StatusOr<RemoteValue> SimulatedCluster::Schedule(ClosureSpec spec) {
   COHORT_RETURN_IF_ERROR(
       Await([&] { return !core_->view().error_pending() && core_->view().has_room(spec); },
             kCallTimeoutUs, "room in the queue"));
@@ -153,12 +151,11 @@ void SimulatedCluster::MaybeEvaluate() {
   const Plan& plan = cluster_->plan;
   if (!plan.evaluates || eval_program_ < 0 || !cluster_->world->chance.Percent(25)) return;
   const JobSchedule schedule = plan.Schedule();
-  ClosureRequest request{
+  const ClosureSpec spec{
       .step = {.program = eval_program_},
       .dataset = {.resource = eval_resource_},
       .leases = schedule.LeasesAt(cluster_->world->chance.Below(schedule.steps()), 1),
       .training = false};
-  const ClosureSpec spec = ClosureSpecOf(request);
   const bool may =
       core_->view().served() && !core_->view().error_pending() && core_->view().has_room(spec);
   // None at the end of an epoch, which would never come.
@@ -212,8 +209,8 @@ absl::Status SimulatedCluster::SetMode(const ModeSettings& settings) {
              : Aborted("a rollback has undone the change");
 }
 
-std::vector<UnfinishedPlace> SimulatedCluster::Unfinished() const {
-  return UnfinishedPlacesOf(*core_);
+std::vector<UnfinishedClosure> SimulatedCluster::Unfinished() const {
+  return core_->view().Unfinished();
 }
 
 // Checks that every closure was folded once.

@@ -67,14 +67,14 @@ class SimulatedCluster : public TrainingCluster {
   void OnCommitted(const std::string& directory) { newest_ = directory; }
 
   // TrainingCluster
-  absl::StatusOr<RemoteValue> Schedule(ClosureRequest request) override;
+  absl::StatusOr<RemoteValue> Schedule(ClosureSpec spec) override;
   absl::Status Join() override;
   absl::StatusOr<bool> JoinFor(double seconds) override;
   absl::Status Checkpoint(bool finished) override;
   absl::Status StartCheckpoint() override;
   absl::Status SetMode(const ModeSettings& settings) override;
   absl::Status Restore() override;
-  std::vector<UnfinishedPlace> Unfinished() const override;
+  std::vector<UnfinishedClosure> Unfinished() const override;
   absl::Status EndEpoch() override;
   absl::Status Shutdown(const std::string& reason, bool job_finished) override;
   CoordinatorState state() const override;

@@ -1,5 +1,5 @@
-#ifndef COHORT_CHIEF_API_CLOSURE_REQUEST_H_
-#define COHORT_CHIEF_API_CLOSURE_REQUEST_H_
+#ifndef COHORT_CHIEF_CORE_CLOSURE_SPEC_H_
+#define COHORT_CHIEF_CORE_CLOSURE_SPEC_H_
 
 #include <cstdint>
 #include <optional>
@@ -42,25 +42,30 @@ struct JobPlace {
   uint64_t places_end = 0;  // end of its epoch
 };
 
-// A closure with all its parameters.
-struct ClosureRequest {
+// A closure with all its parameters, as the client schedules it.
+struct ClosureSpec {
   StepFunction step;
   // The dataset's features feed the program's first arguments. `arguments` feed the others and are
   // the same at every step of the closure. Either may be missing.
   PerWorkerDataset dataset;
   std::vector<Tensor> arguments;
   std::vector<LeaseRange> leases;  // exactly_once: one per step
-  bool training = true;            // has pushes
+  bool training = true;            // uses update ids and pushes
   uint32_t steps = 1;
-  std::optional<JobPlace> place;  // a restarted job runner recreates the closure from it
+  // Of a closure of the job runner, which recreates the closure from it after a restart. The id of
+  // the closure stays in use until it is finished. Other training closures get the next free place.
+  std::optional<JobPlace> place;
+  uint64_t token = 0;  // identifies it in CoreEffects::ClosureDone; set by the coordinator
 };
 
-// A closure of the job runner that must be scheduled again after a restart, an error or a restore.
-struct UnfinishedPlace {
+// A closure of the job runner that has an id and is not finished: its place must be scheduled again
+// after a restart, an error or a restore.
+struct UnfinishedClosure {
+  uint64_t id = 0;
   uint64_t place = 0;
-  uint32_t steps = 0;
+  uint32_t steps = 1;
 };
 
 }  // namespace cohort
 
-#endif  // COHORT_CHIEF_API_CLOSURE_REQUEST_H_
+#endif  // COHORT_CHIEF_CORE_CLOSURE_SPEC_H_
