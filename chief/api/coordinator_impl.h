@@ -56,6 +56,7 @@ class ClusterCoordinator::Impl : public CoreEffects {
   ChiefCheckpoints* checkpoints() { return checkpoints_.get(); }
   Restoration* restoration() { return restoration_.get(); }
 
+ private:
   // CoreEffects. The core calls these while its lock is held.
   void SendToWorker(int worker, v1::ChiefToWorker message) override {
     streams_->SendToWorker(worker, message);
@@ -75,7 +76,6 @@ class ClusterCoordinator::Impl : public CoreEffects {
   void Note(const char* event, const std::string& what) override;
   void Warn(const char* event, const std::string& what) override;
 
- private:
   absl::Status WaitUntilReady();
   JournalThread::Callbacks JournalCallbacks();
   // The directory no longer belongs to this chief: fails the core.

@@ -312,9 +312,8 @@ void CoordinatorCore::OnRecovered(absl::StatusOr<Recovered> recovered) {
   std::vector<uint64_t> open;
   for (const UnfinishedClosure& closure : recovered->unfinished) open.push_back(closure.id);
   settlement_.Reset(recovered->watermark, recovered->reserved_end, open);
-  settlement_.SetFolded(std::move(recovered->metrics), recovered->steps);
-  settlement_.SetReaders(std::move(recovered->readers));
-  settlement_.SetEpoch(recovered->epoch);
+  settlement_.SetFolded(std::move(recovered->metrics), recovered->steps,
+                        std::move(recovered->readers), recovered->epoch);
   Enter(adoption_.WriteStart(recovered->from_manifest));
 }
 
@@ -502,8 +501,7 @@ void CoordinatorCore::RaiseTimeline() {
   scheduler_.Reset(target.reserved_end, target.chief.next_place());
   settlement_.Reset(target.pending.empty() ? target.reserved_end : target.pending.front(),
                     target.reserved_end, target.pending);
-  settlement_.SetFoldedFrom(target.chief);
-  settlement_.SetEpoch(target.epoch);
+  settlement_.SetFoldedFrom(target.chief, target.epoch);
   setup_.RecreateReaders();
 }
 

@@ -23,15 +23,18 @@ void Settlement::Reset(uint64_t watermark, uint64_t closed_end, const std::vecto
   durable_watermark_ = watermark_;
 }
 
-void Settlement::SetFolded(Metrics metrics, uint64_t steps) {
+void Settlement::SetFolded(Metrics metrics, uint64_t steps, ReaderPositions readers,
+                           uint64_t epoch) {
   metrics_ = std::move(metrics);
   steps_ = steps;
+  readers_ = std::move(readers);
+  epoch_ = epoch;
 }
 
-void Settlement::SetFoldedFrom(const v1::ChiefCut& cut) {
-  SetFolded(SettledMetricsFromProto(cut.metrics()), FinishedSteps(cut));
-  readers_ = ReaderPositions();
-  readers_.Add(cut.readers());
+void Settlement::SetFoldedFrom(const v1::ChiefCut& cut, uint64_t epoch) {
+  ReaderPositions readers;
+  readers.Add(cut.readers());
+  SetFolded(SettledMetricsFromProto(cut.metrics()), FinishedSteps(cut), std::move(readers), epoch);
 }
 
 void Settlement::Mark(uint64_t id) {

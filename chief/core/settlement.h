@@ -40,11 +40,9 @@ class Settlement {
   // Starts from a known state: every id below `watermark` is durably settled, and so is every id of
   // [watermark, closed_end) except `open`.
   void Reset(uint64_t watermark, uint64_t closed_end, const std::vector<uint64_t>& open);
-  void SetFolded(Metrics metrics, uint64_t steps);
-  void SetReaders(ReaderPositions readers) { readers_ = std::move(readers); }
-  void SetEpoch(uint64_t epoch) { epoch_ = epoch; }
+  void SetFolded(Metrics metrics, uint64_t steps, ReaderPositions readers, uint64_t epoch);
   // Takes metrics, steps and readers from a cut.
-  void SetFoldedFrom(const v1::ChiefCut& cut);
+  void SetFoldedFrom(const v1::ChiefCut& cut, uint64_t epoch);
 
   // Folds a finished closure once. Returns false if its id is already settled. `training`: its
   // metrics (checked ones) and steps count.

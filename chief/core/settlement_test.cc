@@ -107,7 +107,7 @@ TEST_CASE("a metric with vectors is folded once per closure, and survives a cut"
   v1::ChiefCut cut;
   s.Fill(&cut);
   Settlement restored(&p.outbox, 50'000);
-  restored.SetFoldedFrom(cut);
+  restored.SetFoldedFrom(cut, /*epoch=*/0);
   check(restored.metrics().at("range"));
 }
 
