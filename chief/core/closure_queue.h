@@ -28,7 +28,7 @@ struct Closure {
 
   uint64_t id = 0;
   ClosureSpec spec;
-  uint64_t place = 0;  // of a training closure
+  uint64_t place = 0;  // training closures only
   State state = State::kQueued;
   bool fresh = true;          // no worker has begun it, in this incarnation or an earlier one
   bool was_fresh = true;      // in flight: it was fresh before this dispatch

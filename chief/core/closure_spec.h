@@ -52,7 +52,7 @@ struct ClosureSpec {
   std::vector<LeaseRange> leases;  // exactly_once: one per step
   bool training = true;            // uses update ids and pushes
   uint32_t steps = 1;
-  // Of a closure of the job runner, which recreates the closure from it after a restart. The id of
+  // Only a closure of the job runner has it: after a restart it recreates the closure. The id of
   // the closure stays in use until it is finished. Other training closures get the next free place.
   std::optional<JobPlace> place;
   uint64_t token = 0;  // identifies it in CoreEffects::ClosureDone; set by the coordinator

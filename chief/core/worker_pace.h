@@ -87,7 +87,7 @@ class WorkerPace {
   const ClosureQueue* const queue_;
   const WorkerSetup* const setup_;
   std::vector<Worker> workers_;
-  uint64_t changes_ = 0;  // of set_aside_until_us
+  uint64_t changes_ = 0;  // counts those of set_aside_until_us
   // The last count, and when it was made.
   struct Available {
     int64_t now_us = -1;

@@ -36,9 +36,10 @@ api_header(data.h common/data/feature_type.h common/data/record_source.h common/
 api_header(layers.h common/model/layers/layer.h common/model/activations.h common/model/losses/loss.h
   common/metrics/finalizers.h common/model/metrics/metric.h)
 api_header(cluster.h common/cluster/address.h common/cluster/cluster_spec.h common/cluster/role_flags.h)
-api_header(coordinator.h common/base/fnv1a.h common/graph/consistency_mode.h chief/core/core_counters.h chief/core/job_settings.h
-  chief/api/remote_value.h chief/core/closure_spec.h chief/core/core_state.h chief/api/coordinator_state.h chief/api/training_cluster.h
-  chief/api/coordinator.h chief/api/chief_role.h common/plugin/load_plugins.h)
+api_header(coordinator.h common/base/fnv1a.h common/graph/consistency_mode.h chief/core/core_counters.h
+  chief/core/job_settings.h chief/core/core_state.h chief/core/closure_spec.h chief/api/remote_value.h
+  chief/api/coordinator_state.h chief/api/training_cluster.h chief/api/coordinator.h chief/api/chief_role.h
+  common/plugin/load_plugins.h)
 api_header(model.h chief/api/keras_class.h chief/api/partitioners.h chief/api/variable_set.h
   chief/api/step_trace.h chief/api/model.h chief/api/dataset_builder.h)
 
