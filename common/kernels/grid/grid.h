@@ -165,35 +165,32 @@ struct WalkBody {
     walk.Find(item, at);
     element(item, at);
   }
-  // The same for items [begin, end) on the CPU, which divides once per run.
-  void RunAll(int64_t begin, int64_t end) const {
-    ForEachRun(walk, begin, end, [this](int64_t item, const int64_t(&at)[N], int64_t count) {
-      RunInner(element, walk.strides[walk.rank - 1], item, at, count);
-    });
-  }
+  // The same for items [begin, end) on the CPU, run by run.
+  void RunAll(int64_t begin, int64_t end) const { RunRuns(begin, end); }
 
  private:
   // Inner strides of 0 and 1 are constants of the loop, which so becomes vector code: bit i of kOnes
   // is the stride of value i < kKnown.
   template <size_t kKnown = 0, uint32_t kOnes = 0>
-  static void RunInner(Element element, const int64_t (&stride)[N], int64_t item,
-                       const int64_t (&at)[N], int64_t count) {
+  void RunRuns(int64_t begin, int64_t end) const {
+    const int64_t(&stride)[N] = walk.strides[walk.rank - 1];
     if constexpr (kKnown < N) {
-      if (stride[kKnown] == 0) return RunInner<kKnown + 1, kOnes>(element, stride, item, at, count);
-      if (stride[kKnown] == 1) {
-        return RunInner<kKnown + 1, kOnes | 1u << kKnown>(element, stride, item, at, count);
+      if (stride[kKnown] == 0) return RunRuns<kKnown + 1, kOnes>(begin, end);
+      if (stride[kKnown] == 1) return RunRuns<kKnown + 1, kOnes | 1u << kKnown>(begin, end);
+    }
+    ForEachRun(walk, begin, end, [&](int64_t item, const int64_t(&at)[N], int64_t count) {
+      const Element own = element;  // no item changes a local
+      int64_t from[N], step[N];
+      for (size_t i = 0; i < N; ++i) {
+        from[i] = at[i];
+        step[i] = kKnown == N ? kOnes >> i & 1 : stride[i];
       }
-    }
-    int64_t from[N], step[N];
-    for (size_t i = 0; i < N; ++i) {
-      from[i] = at[i];
-      step[i] = kKnown == N ? kOnes >> i & 1 : stride[i];
-    }
-    for (int64_t j = 0; j < count; ++j) {
-      int64_t place[N];
-      for (size_t i = 0; i < N; ++i) place[i] = from[i] + j * step[i];
-      element(item + j, place);
-    }
+      for (int64_t j = 0; j < count; ++j) {
+        int64_t place[N];
+        for (size_t i = 0; i < N; ++i) place[i] = from[i] + j * step[i];
+        own(item + j, place);
+      }
+    });
   }
 };
 
