@@ -49,8 +49,9 @@ class Chief {
   // What the job runner is doing.
   std::string activity() const { return runner_->activity(); }
   int admin_port() const;  // -1: none
-  // Reports to the service manager what the job does, that it is ready (all variables are initialized
-  // or restored), and that the thread of the protocol makes turns. Call it a few times a second.
+  // Reports to the service manager what the job does, that it is ready (all variables are
+  // initialized or restored), and that the thread of the protocol makes turns. Call it a few times
+  // a second.
   void Notify(ServiceNotifier* notifier);
 
  private:
@@ -91,7 +92,8 @@ struct EndLimits {
 // as soon as it is known. Returns the exit code: the outcome's, or 128 + signal if the signal came
 // first; for a finished job it is always 0. If storage or a log hangs and the chief does not end
 // within the limits, this function ends the process with the same code, so only daemons may use it.
-// `on_outcome` must call signals->Wake(), and `on_done` signals->NotifyDone(). `notifier` may be null.
+// `on_outcome` must call signals->Wake(), and `on_done` signals->NotifyDone(). `notifier` may be
+// null.
 int RunUntilEnd(Chief* chief, SignalWaiter* signals, Logger* log, const EndLimits& limits = {},
                 ServiceNotifier* notifier = nullptr);
 

@@ -240,8 +240,8 @@ void DataPath::Serve(std::shared_ptr<const TabletSet> tablets) {
   std::shared_ptr<const TabletSet> before = std::move(tablets);
   {
     MutexLock closing(&close_mu_);
-    // The room on the devices is that of the tablets before them. A tablet that finds none says why, when a
-    // step wants to read it there.
+    // The room on the devices is that of the tablets before them. A tablet that finds none says
+    // why, when a step wants to read it there.
     for (size_t i = 0; before != nullptr && !places_.readers.empty() && i < before->tablets.size();
          ++i) {
       before->tablets[i]->Reside(places_).IgnoreError();

@@ -70,8 +70,8 @@ class DataPath {
   void Handle(const RequestView& request, DataPathScratch* scratch,
               v1::PushPullResponseHeader* header, std::vector<PayloadSlice>* payload);
 
-  // True if the request pulls for a synchronous step that is not open yet, so that its answer has to
-  // wait for CloseStep.
+  // True if the request pulls for a synchronous step that is not open yet, so that its answer has
+  // to wait for CloseStep.
   bool MustWait(const RequestView& request) const;
 
   // Adds up the squares that norms of a step are made of, on all tablets: see Tablet::AddSquares.
@@ -84,8 +84,8 @@ class DataPath {
   // Waits for a close that is under way.
   ClosedSteps closed_steps() const;
 
-  // Gives the variables a second place (Tablet::Reside), also those of tablets that are served later. Errors:
-  // Unavailable: nothing is served now; those of Tablet::Reside.
+  // Gives the variables a second place (Tablet::Reside), also those of tablets that are served
+  // later. Errors: Unavailable: nothing is served now; those of Tablet::Reside.
   absl::Status Reside(const DevicePlaces& places);
 
   // Serves these tablets from now on (null: none). When it returns, the previous tablets neither

@@ -88,7 +88,8 @@ class Client {
     INFO(result.status());
     REQUIRE(result.ok());
   }
-  // Begins the push of such a gradient, and gives it up before the server has answered, or after it.
+  // Begins the push of such a gradient, and gives it up before the server has answered, or after
+  // it.
   void GiveUp(float gradient) {
     std::fill_n(gradients(), kElements, gradient);
     const PushItem item{0, PushKind::kGradient, false, {}, gradients(), 0};

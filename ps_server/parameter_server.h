@@ -87,8 +87,8 @@ class ParameterServer : public ServingTask {
   ServedTask served_;  // ends first, because its streams use the core
 };
 
-// If no flag names a directory for the socket and none can be created, logs the reason; workers of this
-// host then connect over TCP.
+// If no flag names a directory for the socket and none can be created, logs the reason; workers of
+// this host then connect over TCP.
 ParameterServer::Options MakeServerOptions(const PsFlags& flags, const RoleContext& context,
                                            const TaskEnvironment& environment);
 

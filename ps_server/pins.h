@@ -14,10 +14,10 @@
 
 namespace cohort {
 
-// The blocks of weights that clients read where the server has them. A pinned block is shared, so an
-// apply does not write to it (ShardBlocks). A pin belongs to the process of a client and to one of
-// its requests. It ends when a later request says that the client has finished reading, or when the
-// process ends. The end of a stream does not end it, because the process may still read.
+// The blocks of weights that clients read where the server has them. A pinned block is shared, so
+// an apply does not write to it (ShardBlocks). A pin belongs to the process of a client and to one
+// of its requests. It ends when a later request says that the client has finished reading, or when
+// the process ends. The end of a stream does not end it, because the process may still read.
 // Thread-safe.
 //
 //            Pin                      Release, without the sequence in `reading`
@@ -56,7 +56,8 @@ class Pins {
   // knows that the pid is right, because it has mapped memory of that process.
   std::shared_ptr<Client> Find(uint64_t client, uint32_t pid);
 
-  // Bytes of pinned versions that are not the newest ones. Ends the pins of processes that have ended.
+  // Bytes of pinned versions that are not the newest ones. Ends the pins of processes that have
+  // ended.
   size_t superseded_bytes();
 
  private:

@@ -253,8 +253,8 @@ void PsCore::OnBuilt(const Asker& asker, uint64_t assignment, const std::string&
   Answer(asker, &message);
 }
 
-// It waits behind a snapshot that the chief asked for before: the cut names closures as pending that
-// may be settled since then. Tablets that are assigned meanwhile have another timeline.
+// It waits behind a snapshot that the chief asked for before: the cut names closures as pending
+// that may be settled since then. Tablets that are assigned meanwhile have another timeline.
 void PsCore::OnWatermark(uint64_t watermark) {
   env_.tablet_work([this, watermark, served = std::weak_ptr(data_path_.tablets())] {
     const std::shared_ptr<const TabletSet> tablets = served.lock();
@@ -301,8 +301,8 @@ void PsCore::WakeParked() {
 
 // ------------------------------------------------------------------ snapshots
 
-// Values may have to come from a device: meanwhile the lock is free for other messages. Tablets that are
-// assigned meanwhile end it.
+// Values may have to come from a device: meanwhile the lock is free for other messages. Tablets
+// that are assigned meanwhile end it.
 void PsCore::OnSnapshot(const Asker& asker, const v1::TakeSnapshot& take) {
   const auto tablets = data_path_.tablets();
   auto job = std::make_shared<SnapshotJob>();

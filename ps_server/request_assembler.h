@@ -39,8 +39,8 @@ class RequestAssembler {
   // messages, sections or entries than one request may have. The assembler is then empty.
   absl::Status Add(const v1::PushPullHeader& header, Payload payload, Pieces pieces = {});
 
-  // The whole request; valid until the next Add. The next Add begins a new request. A step thread of
-  // this process may bring `resident` parts.
+  // The whole request; valid until the next Add. The next Add begins a new request. A step thread
+  // of this process may bring `resident` parts.
   const RequestView& Finish(const ResidentParts& resident = {});
   // Drops what was added.
   void Clear();

@@ -30,8 +30,8 @@ struct RequestMessage {
       : counters(counters), decoder(counters, small), fields(small ? 0 : 256) {}
 
   // Finds the payloads of the message that `decoder` holds; `word` and `segment` are as in
-  // PayloadFields::Find. `peers`: the client's own segments that are mapped; may be null. `pool` gives
-  // the memory of copies.
+  // PayloadFields::Find. `peers`: the client's own segments that are mapped; may be null. `pool`
+  // gives the memory of copies.
   absl::Status ReadPayload(const v1::PushPullHeader& header, const v1::SharedPayload* word,
                            const SharedSegment* segment, PeerSegments* peers, BufferPool* pool);
 

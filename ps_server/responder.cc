@@ -41,8 +41,8 @@ void Responder::Send(v1::PushPullResponseHeader* header, std::span<PayloadSlice>
       });
 }
 
-// Blocks in memory that the client has not mapped yet are announced, so that it can map it before its
-// next request.
+// Blocks in memory that the client has not mapped yet are announced, so that it can map it before
+// its next request.
 void Responder::Lend(std::span<PayloadSlice> payload) {
   lends_ = false;
   announced_.clear();

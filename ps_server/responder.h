@@ -24,8 +24,8 @@ class PushPullResponseHeader;
 class Stream;
 
 // Turns the answer of one request after another into frames. Values travel by reference, are lent
-// where they are if the client has mapped that memory, or are copied to the place in shared memory that
-// the request has set aside for them. Not thread-safe.
+// where they are if the client has mapped that memory, or are copied to the place in shared memory
+// that the request has set aside for them. Not thread-safe.
 class Responder {
  public:
   // Both outlive the responder.

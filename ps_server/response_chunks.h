@@ -20,8 +20,8 @@ inline constexpr size_t kResponseChunkBytes = size_t{2} << 20;
 // Cuts a response into messages of about `max_bytes` of payload, so that the client works on one
 // while the next is being sent. All except the last have `more`. The push results are in the first
 // message; a pull result is repeated in each message that has entries of it. `payload` has one
-// slice per entry of the pull results, in order; those that are lent count as nothing. A response that
-// fits is passed to `send` unchanged, without a copy of the header.
+// slice per entry of the pull results, in order; those that are lent count as nothing. A response
+// that fits is passed to `send` unchanged, without a copy of the header.
 void ForEachChunk(
     v1::PushPullResponseHeader* header, std::span<PayloadSlice> payload, size_t max_bytes,
     absl::FunctionRef<void(const v1::PushPullResponseHeader&, std::span<PayloadSlice>)> send);

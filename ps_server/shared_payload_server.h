@@ -26,14 +26,14 @@ class SharedPayloadServer {
   // mapped.
   absl::StatusOr<std::shared_ptr<SharedSegment>> Find(const v1::SharedPayload& word, bool first);
   // Maps the segments of the client that the message names, in which later messages have payloads.
-  // `first`: the message is the first one of its request; then segments that were not named for long
-  // are unmapped.
+  // `first`: the message is the first one of its request; then segments that were not named for
+  // long are unmapped.
   void MapSegments(const v1::SharedPayload& word, uint64_t sequence, bool first);
   // Those segments. A request that reads them keeps them mapped.
   const std::shared_ptr<PeerSegments>& segments() const { return segments_; }
 
-  // The client of a message whose segment is mapped; null if it maps no weights, or `pins` is null, or
-  // the end of its process could not be noticed.
+  // The client of a message whose segment is mapped; null if it maps no weights, or `pins` is null,
+  // or the end of its process could not be noticed.
   std::shared_ptr<Pins::Client> FindClient(const v1::SharedPayload& word, Pins* pins);
 
  private:

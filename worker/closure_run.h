@@ -13,8 +13,8 @@
 
 namespace cohort {
 
-// One execution of a closure: the results of its steps so far, and how it ends. It consists of parts:
-// the closure while it has steps to prepare, each prepared step, and a push that is not
+// One execution of a closure: the results of its steps so far, and how it ends. It consists of
+// parts: the closure while it has steps to prepare, each prepared step, and a push that is not
 // acknowledged. When the last part has ended, the closure is finished.
 class ClosureRun {
  public:

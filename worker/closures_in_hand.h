@@ -32,10 +32,10 @@ class WorkerHello;
 // (1) Dispatch. It ignores an id below the settled watermark. (2) Take, in the order of dispatch.
 // (3) Finish. The worker reports the result and keeps it until (5) the watermark has passed it, so
 // that a restarted chief gets it too. (4) A newer attempt is dispatched, and the result is not a
-// success on the timeline and in the try of the step of the closure: the closure runs again. (6) The
-// closure is dispatched again otherwise: the worker reports the same result under the attempt that
-// the chief named.
-// (7) Cancel or GiveBack of a queued closure: the result has the status CANCELLED.
+// success on the timeline and in the try of the step of the closure: the closure runs again. (6)
+// The closure is dispatched again otherwise: the worker reports the same result under the attempt
+// that the chief named. (7) Cancel or GiveBack of a queued closure: the result has the status
+// CANCELLED.
 //
 // A repeated dispatch, or one with an older attempt than the one in hand, changes nothing. A newer
 // attempt replaces a queued one. If a closure is running, the newer attempt takes over its result

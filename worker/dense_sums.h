@@ -21,8 +21,8 @@ class Closure;
 //   Begin ─► OnPushReady for each push, in any order ─► Finish        for each closure of the step
 class DenseSums : public PushObserver {
  public:
-  // Begins a closure with `ring_places` above 0. `pushes`: where its gradients will be; they and the
-  // program stay until Finish. Errors: Aborted if this worker has had the closure in this try;
+  // Begins a closure with `ring_places` above 0. `pushes`: where its gradients will be; they and
+  // the program stay until Finish. Errors: Aborted if this worker has had the closure in this try;
   // InvalidArgument if the program does not fit the routes.
   virtual absl::Status Begin(const v1::Closure& closure, const Program& program,
                              std::span<const PushItem> pushes) = 0;

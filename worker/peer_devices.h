@@ -15,9 +15,9 @@
 
 namespace cohort {
 
-// The devices of all workers of the cluster, as the step thread of one of them sees them: its own, and
-// "worker:1/cuda:0" of another one. A segment that belongs there is sent to the SegmentService of that
-// worker, with its inputs, and the step thread waits for the outputs.
+// The devices of all workers of the cluster, as the step thread of one of them sees them: its own,
+// and "worker:1/cuda:0" of another one. A segment that belongs there is sent to the SegmentService
+// of that worker, with its inputs, and the step thread waits for the outputs.
 //
 // If the other worker is lost, the segment is sent again when it is back: it is a function of its
 // inputs. After `timeout` the step fails as retryable, so the chief gives its closure out again.
@@ -40,9 +40,9 @@ class PeerDevices : public SegmentDevices {
   ~PeerDevices() override;
 
   std::string Resolve(const std::string& device) const override;
-  // Errors of the runner: those of the other worker, which they name; Unavailable with FailureInfo of
-  // that worker (retryable) after the timeout; FailedPrecondition if it cannot run segments; Cancelled
-  // after Interrupt. It does not outlive this object.
+  // Errors of the runner: those of the other worker, which they name; Unavailable with FailureInfo
+  // of that worker (retryable) after the timeout; FailedPrecondition if it cannot run segments;
+  // Cancelled after Interrupt. It does not outlive this object.
   absl::StatusOr<std::unique_ptr<SegmentRunner>> MakeRunner(const std::string& device,
                                                             Segment segment) override;
 

@@ -23,9 +23,9 @@ struct PreparedStep {
 };
 
 // Decides which step is prepared and pulled next, and keeps the steps that wait to run, oldest
-// first. A step may be at most `limit` steps ahead of the one that runs next. All steps of the queue
-// run one program. A closure whose program is another one, or that is part of a synchronous step,
-// waits until the queue is empty.
+// first. A step may be at most `limit` steps ahead of the one that runs next. All steps of the
+// queue run one program. A closure whose program is another one, or that is part of a synchronous
+// step, waits until the queue is empty.
 //
 //   Open(closure) ─► Add: its next step, in a free slot ─► pulled ─► front ─► PopFront, and it runs
 class PullAhead {

@@ -37,9 +37,9 @@ class Resources {
 
   // Returns the batch of a lease or, if `lease` is null (visitation independent), the next batch.
   // The batch stays valid for 1 + SetPullAhead more calls for the same resource. Sets timeline and
-  // batches of `read` to the position of an independent reader. Errors: NotFound (no such resource),
-  // OutOfRange (the end of an independent dataset), InvalidArgument (a lease for an independent
-  // reader, or no lease for a leased one).
+  // batches of `read` to the position of an independent reader. Errors: NotFound (no such
+  // resource), OutOfRange (the end of an independent dataset), InvalidArgument (a lease for an
+  // independent reader, or no lease for a leased one).
   absl::StatusOr<const BatchReader::Batch*> Next(const std::string& name, const v1::Lease* lease,
                                                  ReadPosition* read);
 

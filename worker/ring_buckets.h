@@ -20,12 +20,12 @@ class Routes;
 }  // namespace v1
 
 // The dense gradients of a program, in buffers that the ranks of a group sum. The parts of a buffer
-// are those of the servers: part r has the rows that the r-th server owns, shard after shard. So the
-// reduce-scatter gives each server's rank the sum of its own shards.
+// are those of the servers: part r has the rows that the r-th server owns, shard after shard. So
+// the reduce-scatter gives each server's rank the sum of its own shards.
 //
-// Buckets follow the pushes of the program from the last one to the first, because the backward pass
-// finishes the gradients of the last layers first. They depend only on the program and the routes, so
-// all ranks have the same ones. Not thread-safe.
+// Buckets follow the pushes of the program from the last one to the first, because the backward
+// pass finishes the gradients of the last layers first. They depend only on the program and the
+// routes, so all ranks have the same ones. Not thread-safe.
 class RingBuckets {
  public:
   // `servers`: by rank the number of its server (PsRoute.ps). `bucket_bytes`: the most of a bucket,

@@ -28,8 +28,8 @@ class SegmentRequest;
 //   /cohort.v1.Worker/Segments    one SegmentRequest or SegmentAnswer per frame
 //
 // A thread of its own runs them, one after another, whether or not this worker has work itself. So
-// workers whose layers run on each other never wait in a circle. It keeps the programs that ran last,
-// compiled, and nothing else.
+// workers whose layers run on each other never wait in a circle. It keeps the programs that ran
+// last, compiled, and nothing else.
 class SegmentService {
  public:
   struct Options {

@@ -337,8 +337,8 @@ bool StepLoop::AdmitsPush(const PreparedStep& step, StepProgram* program) {
   return finite;
 }
 
-// The pending push, if there is one, and the pull, unless it must wait for the push: that of another
-// program, or of another synchronous step, which the push may close.
+// The pending push, if there is one, and the pull, unless it must wait for the push: that of
+// another program, or of another synchronous step, which the push may close.
 void StepLoop::BeginExchange(PreparedStep* pull) {
   if (!pending_.has_value() && pull == nullptr) return;
   StepProgram* const program = pull != nullptr ? ahead_.program() : pending_->program;

@@ -34,8 +34,8 @@ class StepVariables {
   virtual std::unique_ptr<VariableAccess> ForProgram(std::span<const VariableDecl> variables) = 0;
   // Sums dense gradients among workers; null: this worker has no part of the variables.
   virtual DenseSums* dense_sums() { return nullptr; }
-  // The variables of this job (Work::job) in the memory of this worker's device; null: they stay where they
-  // are. Errors: Unavailable: they cannot be moved there now.
+  // The variables of this job (Work::job) in the memory of this worker's device; null: they stay
+  // where they are. Errors: Unavailable: they cannot be moved there now.
   virtual absl::StatusOr<const ResidentVariables*> resident(uint64_t job) { return nullptr; }
   // Sleeps until the WakeStep of the owner, or the deadline.
   virtual void Wait(TimePoint deadline) = 0;
@@ -69,16 +69,16 @@ struct StepMetrics {
 // alone. So at most one push is unacknowledged, and each pull sees the push before it. A closure
 // that does not train only pulls.
 //
-// With `pull_ahead: n` (PullAhead), the push of a step travels with the pull of the step n + 1 behind
-// it. The exchange overlaps with the run of the step between them whose turn it is:
+// With `pull_ahead: n` (PullAhead), the push of a step travels with the pull of the step n + 1
+// behind it. The exchange overlaps with the run of the step between them whose turn it is:
 //
 //   Bind, Prepare step k + n ─► begin exchange(push k - 1, pull k + n) ─► Run step k ─► finish it
 //
-// Before the step runs, the loop polls the exchange: its requests leave although the streams may have
-// been busy when it began.
+// Before the step runs, the loop polls the exchange: its requests leave although the streams may
+// have been busy when it began.
 //
-// If the variables lie on the device where the steps run, the push and the pull have no bytes: the push takes
-// what the step has left there, so that it ends before the next step runs.
+// If the variables lie on the device where the steps run, the push and the pull have no bytes: the
+// push takes what the step has left there, so that it ends before the next step runs.
 //
 // The loop gives a closure back if it is cancelled or rolled back, or if its exchange is fenced. It
 // returns a typed error if the data or the program fail. The end of an independent dataset is
@@ -122,17 +122,17 @@ class StepLoop {
   void Advance();
   void DropUnwanted();
   PreparedStep* NextPull();
-  // True if this closure may read and update the variables on a device: not if its gradients must be looked
-  // at in the host's memory.
+  // True if this closure may read and update the variables on a device: not if its gradients must
+  // be looked at in the host's memory.
   static bool MayReside(const Work& work);
   absl::Status Prepare(PreparedStep* step);
   bool IsDue(const PreparedStep* pull);
   void RunFront();
-  // Runs the step of this slot. If dense gradients are summed among the workers, `sums` is set, and the
-  // sums begin meanwhile.
+  // Runs the step of this slot. If dense gradients are summed among the workers, `sums` is set, and
+  // the sums begin meanwhile.
   absl::Status RunStep(const PreparedStep& step, StepProgram* program, DenseSums** sums);
-  // Looks for gradients that are not finite, if the program has a loss scale. Returns true if the step
-  // is to be pushed: in mode sync always, because the chief decides.
+  // Looks for gradients that are not finite, if the program has a loss scale. Returns true if the
+  // step is to be pushed: in mode sync always, because the chief decides.
   bool AdmitsPush(const PreparedStep& step, StepProgram* program);
 
   // One try: if it is interrupted, what should still be pushed or pulled remains for the next one.

@@ -346,7 +346,8 @@ TEST_CASE_METHOD(StepLoopFixture,
     CHECK((result.applied() == 0) == (result.id() == 2));
   }
   CHECK(metrics.not_finite->value() == 1);
-  // The steps that were bound before the second one ran still have its scale, and count for nothing.
+  // The steps that were bound before the second one ran still have its scale, and count for
+  // nothing.
   const std::vector<float> scales =
       pull_ahead == 0 ? std::vector<float>{8, 8, 4, 4, 8, 8} : std::vector<float>{8, 8, 8, 8, 4, 4};
   for (size_t i = 0; i < values.size(); ++i) {

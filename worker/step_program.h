@@ -32,9 +32,9 @@ struct StepProgram {
 };
 
 // Binds step `ordinal` of a closure to the current slot: the next batch of the closure's resource,
-// then the closure's arguments, then `loss_scale` if the program has one. The steps of a closure are
-// bound in their order, and no other closure between them. Errors: those of Resources::Next and Executable::Bind; InvalidArgument if
-// the closure has no lease for the step.
+// then the closure's arguments, then `loss_scale` if the program has one. The steps of a closure
+// are bound in their order, and no other closure between them. Errors: those of Resources::Next and
+// Executable::Bind; InvalidArgument if the closure has no lease for the step.
 absl::Status BindStep(StepProgram* program, ClosureRun* run, uint32_t ordinal, double loss_scale,
                       Resources* resources);
 

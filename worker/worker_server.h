@@ -59,8 +59,8 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   absl::Status Tick() override;
   std::optional<TaskEnd> end() const override { return served_.end(); }
   std::string StatusLine() const override;
-  // The loops are the step thread and the threads of the server. The step thread makes no turn while
-  // it runs a step, compiles a program or reads data.
+  // The loops are the step thread and the threads of the server. The step thread makes no turn
+  // while it runs a step, compiles a program or reads data.
   std::vector<uint64_t> Turns() override;
   // Gives back queued closures, waits for the current step (stops it after `grace`), reports the
   // results, closes all streams with `why` (OK: the job is done), and stops. Idempotent. Errors:
@@ -112,7 +112,8 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   RealClock clock_;
   MetricsRegistry registry_;
   StepMetrics step_metrics_;
-  // Where layers run that name devices: here or on other workers. Layers of other workers run here, too.
+  // Where layers run that name devices: here or on other workers. Layers of other workers run here,
+  // too.
   std::unique_ptr<LocalDevices> local_devices_;
   std::unique_ptr<PeerDevices> peer_devices_;
   std::unique_ptr<SegmentService> segments_;

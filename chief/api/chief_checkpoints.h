@@ -45,8 +45,8 @@ class ChiefCheckpoints {
   // The directory of the newest checkpoint that this incarnation committed, restored or resumed
   // from; "" = none.
   std::string newest() const;
-  // The time since this chief has committed or restored a checkpoint; without one, since it started.
-  // With the lock of the core.
+  // The time since this chief has committed or restored a checkpoint; without one, since it
+  // started. With the lock of the core.
   Duration age() const;
 
   // ------------------------------------------------------------- effects; the core's lock is held

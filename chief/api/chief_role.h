@@ -6,9 +6,10 @@
 
 namespace cohort {
 
-// The options of a coordinator for a program that is started as the chief of a cluster: the tasks of
-// TF_CONFIG, incarnation, security, log and the clock of the machine. `context` (MakeRoleContext)
-// must outlive the coordinator. The caller sets the job's name and checkpoint_dir.
+// The options of a coordinator for a program that is started as the chief of a cluster: the tasks
+// of TF_CONFIG, incarnation, security, log and the clock of the machine. `context`
+// (MakeRoleContext) must outlive the coordinator. The caller sets the job's name and
+// checkpoint_dir.
 CoordinatorOptions CoordinatorOptionsOf(const RoleContext& context);
 
 }  // namespace cohort

@@ -124,8 +124,8 @@ class ClusterCoordinator final : public TrainingCluster {
   // Cuts the variables into shards and places them. If the servers hold exactly these variables
   // from an earlier incarnation of this chief, they keep them. Otherwise it restores the newest
   // checkpoint of the directory; if there is none, it initializes the variables. `placement`:
-  // "balanced" (also ""), "round_robin". `optimizers`: those that VariableSpec.optimizer counts; one
-  // optimizer is that of all variables, unless they name another.
+  // "balanced" (also ""), "round_robin". `optimizers`: those that VariableSpec.optimizer counts;
+  // one optimizer is that of all variables, unless they name another.
   absl::Status CreateVariables(std::span<const v1::VariableSpec> variables,
                                std::span<const v1::OptimizerSpec> optimizers,
                                const v1::PartitionerSpec& partitioner, std::string_view placement);
@@ -133,9 +133,9 @@ class ClusterCoordinator final : public TrainingCluster {
                                const v1::OptimizerSpec& optimizer,
                                const v1::PartitionerSpec& partitioner, std::string_view placement);
 
-  // Errors: those of CheckMessageSizes, from this call or CreateVariables, whichever comes last. If an
-  // optimizer clips gradients, CreateVariables must be called first (except in mode sync); it returns
-  // FailedPrecondition otherwise.
+  // Errors: those of CheckMessageSizes, from this call or CreateVariables, whichever comes last. If
+  // an optimizer clips gradients, CreateVariables must be called first (except in mode sync); it
+  // returns FailedPrecondition otherwise.
   absl::StatusOr<StepFunction> RegisterStep(const Program& program);
   // Each call creates a new iterator, even for an equal spec. A restarted chief gets the iterators
   // of its earlier incarnation if it creates them in the same order.

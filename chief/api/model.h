@@ -12,8 +12,8 @@
 namespace cohort {
 
 // A layer of Keras: a function of the values of a step. The first call declares its variables; all
-// calls share them, in one step and in several. (In one step an Embedding may be called once.) Copies
-// are the same layer.
+// calls share them, in one step and in several. (In one step an Embedding may be called once.)
+// Copies are the same layer.
 //
 //   const Layer hidden(&variables, {"Dense", {{"units", 64}, {"activation", "relu"}}});
 //   const Layer out(&variables, {"Dense", {{"units", 1}, {"name", "out"}}});

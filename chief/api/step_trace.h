@@ -42,8 +42,8 @@ class StepTrace {
   Expr Loss(const KerasClass& loss, Expr prediction, Expr label);
   // Trains every trainable variable that was read so far on the mean of `losses`, which has one
   // value for each example, or several, plus the penalties of the regularizers of layers that were
-  // called so far. Adds this loss as the metric "loss" and returns it. Called at most once. In a step
-  // for evaluation it trains nothing.
+  // called so far. Adds this loss as the metric "loss" and returns it. Called at most once. In a
+  // step for evaluation it trains nothing.
   Expr Minimize(Expr losses);
   // Adds a metric of Keras under its name, such as "binary_accuracy", or its argument `name`.
   void Metric(const KerasClass& metric, Expr prediction, Expr label);

@@ -21,8 +21,9 @@ namespace cohort {
 //     │ └──────────(3)───────────┘ └──(4)──► heard ──(5)───┘
 //     └────────────────(6)────────────────────┘
 //
-// (3) Its worker is lost, has given it back (also without having begun it), or is set aside. (4) Its result has come, and its
-// synchronous step is not closed yet. (5) The step is closed. (6) The step was abandoned.
+// (3) Its worker is lost, has given it back (also without having begun it), or is set aside. (4)
+// Its result has come, and its synchronous step is not closed yet. (5) The step is closed. (6) The
+// step was abandoned.
 struct Closure {
   enum class State : uint8_t { kQueued, kInFlight, kHeard };
 

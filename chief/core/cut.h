@@ -23,12 +23,12 @@ namespace cohort {
 // (1) Begin: the chief dispatches no more training closures, and workers give back those that they
 // have not begun (Dispatcher::Recall). (2) No training closure is in flight, or the deadline has
 // passed and those in flight enter the cut as pending. The chief asks every ps for its snapshot.
-// Synchronous steps need no drain: (2) is due at the next boundary. (3) Every ps has its snapshot in memory: dispatch continues. (4) All files are
-// durable: the chief writes the manifest. (5) The manifest is committed. (6) The journal has the
-// record, or the deadline has passed: the checkpoint exists anyway, and a restart finds it. (7) An
-// error, a ps that is lost before (4), a deadline or a rollback ends the cut: the servers drop
-// their snapshots, and the older checkpoint stays the newest. If storage writes a delayed manifest
-// after the deadline, the cut is a valid checkpoint.
+// Synchronous steps need no drain: (2) is due at the next boundary. (3) Every ps has its snapshot
+// in memory: dispatch continues. (4) All files are durable: the chief writes the manifest. (5) The
+// manifest is committed. (6) The journal has the record, or the deadline has passed: the checkpoint
+// exists anyway, and a restart finds it. (7) An error, a ps that is lost before (4), a deadline or
+// a rollback ends the cut: the servers drop their snapshots, and the older checkpoint stays the
+// newest. If storage writes a delayed manifest after the deadline, the cut is a valid checkpoint.
 class Cut {
  public:
   enum class State : uint8_t {
@@ -60,8 +60,8 @@ class Cut {
 
   // Gives the next cut at least this number.
   void SkipTo(uint64_t number) { next_number_ = std::max(next_number_, number); }
-  // Edge (1); returns the cut's number. `finished`: it is the last cut of the job. `holds`: training
-  // closures stay in the queue (not in sync mode); the counters have that time.
+  // Edge (1); returns the cut's number. `finished`: it is the last cut of the job. `holds`:
+  // training closures stay in the queue (not in sync mode); the counters have that time.
   uint64_t Begin(bool finished, uint64_t timeline, int64_t now_us, bool holds = true);
   // True if edge (2) is due.
   bool drained(size_t training_in_flight, int64_t now_us) const;

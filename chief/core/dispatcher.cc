@@ -225,8 +225,8 @@ void Dispatcher::ClaimInHand(int worker, const v1::WorkerHello& hello) {
   Cancel(worker, unwanted);
 }
 
-// A closure that enters a step whose gradients are summed in a ring is dispatched again, because its
-// worker has to know how many it gets.
+// A closure that enters a step whose gradients are summed in a ring is dispatched again, because
+// its worker has to know how many it gets.
 bool Dispatcher::MayClaim(uint64_t id) const {
   const Closure* const c = queue_->Find(id);
   return !context_->options.ring || !parts_.steps->sync() || (c != nullptr && c->step.sync()) ||

@@ -196,7 +196,8 @@ TEST_CASE("a worker that returns keeps what no other worker has") {
   CHECK(d.sent(0)[0].cancel().ids(0) == 1);
 }
 
-// Two replicas that sum dense gradients in a ring, four closures a step. Closures have places 1, 2, ...
+// Two replicas that sum dense gradients in a ring, four closures a step. Closures have places 1, 2,
+// ...
 struct InRing : Dispatching {
   explicit InRing(const ModeSettings& mode = {.mode = ConsistencyMode::kSync,
                                               .closures_per_step = 5})

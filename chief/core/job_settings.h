@@ -46,11 +46,12 @@ struct JobSettings : ModeSettings {
   std::shared_ptr<const v1::JobIdentity>
       identity;  // what must not change in the job; null: unknown
   // The hash of all that gives the closures of the job their meaning: its programs and batches. If
-  // it changes, servers that are alive do not keep their state, and the chief restores a checkpoint.
+  // it changes, servers that are alive do not keep their state, and the chief restores a
+  // checkpoint.
   uint64_t closures_hash = kFnv1aBasis;
   std::string checkpoint_dir;  // seen by the chief and every ps; the journal lies in it
-  // A safetensors file with values that variables begin with, by their names; "": all begin with those
-  // of their initializers. Every ps must see it, and it must stay until the first checkpoint.
+  // A safetensors file with values that variables begin with, by their names; "": all begin with
+  // those of their initializers. Every ps must see it, and it must stay until the first checkpoint.
   std::string initial_values;
   uint64_t chief_incarnation = 0;
   bool takeover = false;  // from another chief that owns the tasks or the directory

@@ -32,8 +32,9 @@ class JournalState {
   // Returns the state that the records describe. It gives up the ids of blocks that do not belong
   // to the job runner, because their meaning is unknown. The manifest of a rollback may be missing
   // (NotFound) if there is a later cut of the same timeline. That cut is in a record, or it is
-  // `newest`, the path of the newest checkpoint on disk ("": none): a chief may die before it writes
-  // the record. Errors: NotFound if no later cut replaces the missing manifest; those of the reader.
+  // `newest`, the path of the newest checkpoint on disk ("": none): a chief may die before it
+  // writes the record. Errors: NotFound if no later cut replaces the missing manifest; those of the
+  // reader.
   absl::StatusOr<Recovered> Recover(const std::string& newest);
 
   // The record that replaces all records so far; nullopt if there are none, or while a rollback's

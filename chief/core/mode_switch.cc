@@ -106,8 +106,8 @@ void ModeSwitch::Propose(const v1::StepPosition& boundary, uint64_t next_place) 
     position->set_next_place(next_place);
     position->set_iteration(next_place + static_cast<uint64_t>(iteration_offset_));
   }
-  // A chief that finds the change must find no closure of the old mode open: it would take it for one
-  // of a closed step, or run it in the new mode.
+  // A chief that finds the change must find no closure of the old mode open: it would take it for
+  // one of a closed step, or run it in the new mode.
   if (!context_->options.test_faults.changes_mode_unsettled) closures_->JournalSettled();
   record_ = Journal(proposed_);
 }

@@ -43,9 +43,9 @@ class ModeSwitch {
   // How many closures one worker may have, if `workers` share the work.
   size_t ShareOf(size_t workers) const;
 
-  // Edge (1). `clips`: an optimizer clips gradients. Errors: FailedPrecondition if another change is
-  // under way, closures are queued that the mode does not allow, or other tasks would have to clip
-  // gradients.
+  // Edge (1). `clips`: an optimizer clips gradients. Errors: FailedPrecondition if another change
+  // is under way, closures are queued that the mode does not allow, or other tasks would have to
+  // clip gradients.
   absl::Status Request(const ModeSettings& settings, bool clips);
   // Edge (2). `boundary`: where the open step begins. Outside sync mode the change counts from
   // `next_place`.

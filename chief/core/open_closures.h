@@ -52,8 +52,8 @@ class OpenClosures {
   std::optional<v1::ClosureResult> TakeEarly(uint64_t place) {
     return unfinished_.TakeEarly(place);
   }
-  // Edge (4), if the place of a closure of the job runner has an unfinished closure. Errors: Internal if its steps differ;
-  // Unavailable if it was dispatched too often.
+  // Edge (4), if the place of a closure of the job runner has an unfinished closure. Errors:
+  // Internal if its steps differ; Unavailable if it was dispatched too often.
   absl::StatusOr<std::optional<UnfinishedClosures::Entry>> TakeUp(const ClosureSpec& spec);
   // Puts a closure into the queue, or, if a worker holds it already, in flight on that worker.
   void Add(std::unique_ptr<Closure> closure, int holder, uint32_t held_attempt);
@@ -89,8 +89,8 @@ class OpenClosures {
     queue_.Hear(closure, std::move(*result));
   }
   void FinishHeard(uint64_t id);
-  // Sync mode: the closure's step is closed without it. FinishHeard ends it: then its data counts as
-  // used, its metrics do not.
+  // Sync mode: the closure's step is closed without it. FinishHeard ends it: then its data counts
+  // as used, its metrics do not.
   void Drop(uint64_t id);
   // Sync mode: the closure's step was abandoned. If it was heard, it waits again, or ends with the
   // job's error. Results of its attempts so far do not count.

@@ -39,8 +39,8 @@ bool OpenStep::Admits(const Closure& closure) const {
 
 bool OpenStep::AdmitsOthers() const {
   if (!empty()) return false;
-  // The step begins when none of them is in flight. A client that always schedules more would prevent
-  // it forever.
+  // The step begins when none of them is in flight. A client that always schedules more would
+  // prevent it forever.
   const ClosureQueue& queue = closures_->queue();
   const Closure* const training = queue.NextTraining();
   const bool begins = training != nullptr && !mode_->changing();

@@ -22,9 +22,10 @@ struct StepMember {
   int64_t heard_us = 0;
 };
 
-// The synchronous step that takes closures: which closures are its members, under which indices, and
-// whether it is complete. The boundary at which it begins has its number, its first place, and the
-// iteration and loss scale of the optimizers. A step that is being closed lies before this boundary.
+// The synchronous step that takes closures: which closures are its members, under which indices,
+// and whether it is complete. The boundary at which it begins has its number, its first place, and
+// the iteration and loss scale of the optimizers. A step that is being closed lies before this
+// boundary.
 //
 //   empty ─(1) Enter─► open ─(2) Hear: complete()─► TakeMembers ─► empty, behind the next boundary
 //                       └────(3) Abandon: an error, or a ring that lacks a member─► empty, next try
@@ -48,13 +49,14 @@ class OpenStep {
   bool empty() const { return members_.empty(); }
   // True if the workers sum the step's gradients in a ring, and it lacks closures.
   bool lacks_ring_closures() const { return !empty() && ring_closures_ > 0; }
-  // True if this is a step of a client's closures (not the job runner's) that gets no more closures.
+  // True if this is a step of a client's closures (not the job runner's) that gets no more
+  // closures.
   bool has_client_step() const {
     return !empty() && places_end_ == 0 && !closures_->queue().training_waits();
   }
-  // True if the next training closure may become a member now, and if closures that do not train may
-  // be dispatched. All of those see the state between two steps: the ones that were scheduled before
-  // the next training closure run first, and the others wait for its step.
+  // True if the next training closure may become a member now, and if closures that do not train
+  // may be dispatched. All of those see the state between two steps: the ones that were scheduled
+  // before the next training closure run first, and the others wait for its step.
   bool Admits(const Closure& closure) const;
   bool AdmitsOthers() const;
   // The workers sum the dense gradients of the step in a ring (JobSettings::ring). Then each worker

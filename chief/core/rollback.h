@@ -32,9 +32,10 @@ struct RollbackTarget {
 //                    └───────(4)────────┴───────────► kIdle, failed
 //
 // (1) Begin writes a Rollback record with the new timeline. (2) The record is durable: the chief
-// sends AssignTablets to every ps, with the cut (or the file of initial values), the new timeline and term, and the ids that count
-// as settled. (3) All servers have answered. (4) A ps is lost or answers with an error, or the
-// deadline passes. The client repeats a failed rollback at a higher timeline.
+// sends AssignTablets to every ps, with the cut (or the file of initial values), the new timeline
+// and term, and the ids that count as settled. (3) All servers have answered. (4) A ps is lost or
+// answers with an error, or the deadline passes. The client repeats a failed rollback at a higher
+// timeline.
 class Rollback {
  public:
   enum class State : uint8_t { kIdle, kJournaling, kAssigning };

@@ -55,16 +55,16 @@ class Settlement {
   // Journals the epoch's metrics and starts those of the next epoch.
   void EndEpoch(int64_t now_us);
 
-  // Writes a record if something has changed, and either `force` is set, or the interval is over and
-  // no close is repeated.
+  // Writes a record if something has changed, and either `force` is set, or the interval is over
+  // and no close is repeated.
   void Tick(int64_t now_us, bool force = false);
   void OnJournaled(uint64_t record);
 
   // Every id below it is settled: in memory, or durably.
   uint64_t watermark() const { return watermark_; }
   uint64_t durable_watermark() const { return std::min(durable_watermark_, published_end_); }
-  // While a close is repeated: ids from here on are settled, but their pushes may not be applied yet,
-  // so that no watermark is published above it, and Tick writes none.
+  // While a close is repeated: ids from here on are settled, but their pushes may not be applied
+  // yet, so that no watermark is published above it, and Tick writes none.
   void LimitPublished(uint64_t end) {
     publish_ |= end > published_end_;
     published_end_ = end;

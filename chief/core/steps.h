@@ -31,8 +31,9 @@ namespace cohort {
 // (1) A closure is dispatched: it gets the next index. (2) The chief asks every server to close the
 // step, and closures of the next step may start: their pulls wait on the servers. (3) The members
 // are finished: only now are their results folded and settled, because a chief that dies before may
-// have closed the step nowhere. The next step is not closed before that. (4) Members that were heard
-// run again, or are cancelled; what they staged is void, because the next try has a higher number.
+// have closed the step nowhere. The next step is not closed before that. (4) Members that were
+// heard run again, or are cancelled; what they staged is void, because the next try has a higher
+// number.
 class Steps {
  public:
   Steps(const CoreContext* context, Outbox* outbox, OpenClosures* closures);
@@ -52,8 +53,8 @@ class Steps {
   // queued.
   void AddWaiting(int clients) { open_.AddWaiting(clients); }
   // Does what has become possible: takes edges (2) and (3), and continues a change of the mode,
-  // unless a rollback is under way, which ends the change. `next_place`: the first place that has no
-  // id.
+  // unless a rollback is under way, which ends the change. `next_place`: the first place that has
+  // no id.
   void Advance(uint64_t next_place, bool rolls_back);
 
   // ------------------------------------------------------------- mode

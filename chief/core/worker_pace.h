@@ -31,8 +31,8 @@ class WorkerPace {
   void Restart(int worker);
   // The worker had nothing in flight and has received work.
   void OnFirstWork(int worker) { of(worker).progress_us = context_->now_us - of(worker).idled_us; }
-  // The worker has given back all its work, and begun none of it. If a step that it should have given
-  // up never ends, each cut takes the work back: the deadline counts on with the next work.
+  // The worker has given back all its work, and begun none of it. If a step that it should have
+  // given up never ends, each cut takes the work back: the deadline counts on with the next work.
   void OnWorkReturned(int worker) {
     of(worker).idled_us = context_->now_us - of(worker).progress_us;
   }

@@ -17,8 +17,8 @@
 namespace cohort {
 
 // The plan of a job file: programs, data, and the schedule of its steps. It depends only on the
-// file, the data and the checkpoint that the job continues from, so a restarted chief makes the same
-// plan.
+// file, the data and the checkpoint that the job continues from, so a restarted chief makes the
+// same plan.
 class JobPlan {
  public:
   // Opens the data (only for its columns and sizes) and builds the model. Errors: those of the
@@ -53,8 +53,8 @@ class JobPlan {
   void SetEpochPlan(const v1::EpochPlan& plan);
   // In the modes sync and bounded_staleness; 0: async.
   uint32_t closures_per_step() const { return closures_per_step_; }
-  // Always the same number. `scale_learning_rate: linear` then multiplies the learning rates of model() by the
-  // closures of a step that count (Goyal et al., 2017).
+  // Always the same number. `scale_learning_rate: linear` then multiplies the learning rates of
+  // model() by the closures of a step that count (Goyal et al., 2017).
   void SetClosuresPerStep(uint32_t closures);
 
  private:

@@ -105,8 +105,8 @@ void JobRunner::NoteReplicasLeft(const ClusterSpec& left) const {
   if (!noted.ok()) options_.log->Failure(LogLevel::kWarning, "replicas_left_not_noted", noted);
 }
 
-// A supervisor passes --finished_ok to a chief that it restarts. A chief that a user starts waits for
-// all replicas again.
+// A supervisor passes --finished_ok to a chief that it restarts. A chief that a user starts waits
+// for all replicas again.
 void JobRunner::TakeReplicasLeft() {
   if (!plan_->spec().strategy().elastic() || renumbered_) return;
   const std::string path = directory_->PathOf(kReplicasLeftName);
@@ -294,8 +294,8 @@ absl::StatusOr<JobReport> JobRunner::RunInDirectory() {
   return report;
 }
 
-// `auto` keeps the promise that weights do not depend on the number of replicas, unless the job does
-// without it.
+// `auto` keeps the promise that weights do not depend on the number of replicas, unless the job
+// does without it.
 bool JobRunner::UsesRing() const {
   const v1::StrategySpec& strategy = plan_->spec().strategy();
   if (FindStrategy(strategy.name())->calls != OwnerCalls::kReplicas) return false;

@@ -82,8 +82,8 @@ class JobRunner : public ControlledJob {
   bool started() const { return started_; }
   // What Run is doing: "training", "waiting for the storage of ...". Thread-safe.
   std::string activity() const { return console_.activity(); }
-  // The text of /readyz: "" when the job has its directory and knows what it continues, else what it
-  // is doing. It does not wait for the tasks. Thread-safe.
+  // The text of /readyz: "" when the job has its directory and knows what it continues, else what
+  // it is doing. It does not wait for the tasks. Thread-safe.
   std::string Readiness() const { return has_directory_ ? "" : activity(); }
   // What it waits for, as of the last report; "": nothing. Thread-safe.
   std::string waiting_for() const { return console_.waiting_for(); }

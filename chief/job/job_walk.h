@@ -33,8 +33,8 @@ namespace cohort {
 //   3. Finish: take the last checkpoint.
 //
 // If a server is lost anywhere in 1 to 3, Recover takes the cluster back to its newest checkpoint,
-// and the walk continues from there. Any other error ends the walk. With `ends_for_lost_server`, so does
-// the loss of a server that has not come back yet.
+// and the walk continues from there. Any other error ends the walk. With `ends_for_lost_server`, so
+// does the loss of a server that has not come back yet.
 class JobWalk {
  public:
   struct Options {

@@ -64,8 +64,8 @@ double ExactSum::ToDouble() const {
   return std::ldexp(static_cast<double>(word), exponent);
 }
 
-// A byte with the form; if it is finite, a byte with the index of the first digit that is not 0, and
-// the digits from there to the last one that is not 0.
+// A byte with the form; if it is finite, a byte with the index of the first digit that is not 0,
+// and the digits from there to the last one that is not 0.
 std::string ExactSum::Serialize() const {
   if (special_ != 0) return {std::isinf(special_) ? kInfinite : kNotANumber};
   const Digits digits = ToDigits();

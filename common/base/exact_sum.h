@@ -13,11 +13,11 @@
 namespace cohort {
 
 // The sum of doubles that are not negative, without rounding. So it does not depend on the order of
-// the numbers, nor on how they were split into partial sums: a norm has the same bits for any number
-// of shards and servers.
+// the numbers, nor on how they were split into partial sums: a norm has the same bits for any
+// number of shards and servers.
 //
-// The sum is a fixed-point number that covers the whole range of double. Every bin has room for 2^40
-// numbers. Not thread-safe.
+// The sum is a fixed-point number that covers the whole range of double. Every bin has room for
+// 2^40 numbers. Not thread-safe.
 class ExactSum {
  public:
   // Adds a number that is not negative, infinite, or not a number.

@@ -7,8 +7,8 @@
 
 namespace cohort {
 
-// How a process ends: the codes of sysexits(3), and one more. If another try may succeed, the code is
-// 100 more, as TFJob, Kubernetes and systemd's units restart a task that ends with 128 or more.
+// How a process ends: the codes of sysexits(3), and one more. If another try may succeed, the code
+// is 100 more, as TFJob, Kubernetes and systemd's units restart a task that ends with 128 or more.
 enum class ExitCode : int {
   kOk = 0,
   kUsage = 64,       // the command line is wrong

@@ -28,7 +28,8 @@ struct ParsedFlags {
 //   flags.Add("threads", &o.threads, "threads that poll and apply; 0: a share of the cores");
 //   if (const auto exit = flags.ParseOrExit(argc, argv)) return *exit;
 //
-// `--name value` and `--name=value` are the same, and so are "-" and "_" in a name. A bool is `--name` or `--name=false`. --help and
+// `--name value` and `--name=value` are the same, and so are "-" and "_" in a name. A bool is
+// `--name` or `--name=false`. --help and
 // --version always exist. An unknown flag is an error that suggests the nearest known flag. No
 // exception leaves this class.
 class FlagSet {

@@ -79,8 +79,8 @@ class MetricsRegistry {
   // ends in _total, else a gauge. `read` must be thread-safe and valid as long as the registry.
   void AddCallback(std::string_view name, std::string_view help, std::function<double()> read,
                    const MetricLabels& labels = {});
-  // Calls `prepare` whenever the metrics are read, before the callbacks, one reader at a time: what it
-  // prepares, callbacks may read without a lock.
+  // Calls `prepare` whenever the metrics are read, before the callbacks, one reader at a time: what
+  // it prepares, callbacks may read without a lock.
   void AddPreparation(std::function<void()> prepare);
 
   // Prometheus' text format 0.0.4, sorted by name: the answer to GET /metrics.

@@ -33,9 +33,9 @@ class ThreadPool {
   // alone.
   void ForEach(size_t items, absl::FunctionRef<void(size_t)> work);
 
-  // As ForEach, with fn(begin, end) for parts of [0, count). All parts but the last are multiples of
-  // `grain`. The caller does work of one grain or less alone. The parts depend only on count, grain
-  // and the number of threads.
+  // As ForEach, with fn(begin, end) for parts of [0, count). All parts but the last are multiples
+  // of `grain`. The caller does work of one grain or less alone. The parts depend only on count,
+  // grain and the number of threads.
   template <typename Fn>
   void ParallelFor(int64_t count, int64_t grain, const Fn& fn) {
     if (helpers_.empty() || count <= grain) {

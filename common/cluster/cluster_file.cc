@@ -204,7 +204,8 @@ absl::StatusOr<ClusterFile> ParseClusterFile(std::string_view yaml, std::string_
     return ClusterFileReader(file_name).Read(std::string(yaml));
   } catch (const YAML::Exception& error) {
     const int line = error.mark.is_null() ? 1 : error.mark.line + 1;
-    // yaml-cpp reports BAD_FILE for nesting beyond its limit. A text cannot be a bad file otherwise.
+    // yaml-cpp reports BAD_FILE for nesting beyond its limit. A text cannot be a bad file
+    // otherwise.
     if (error.msg == YAML::ErrorMsg::BAD_FILE) {
       return InvalidArgument("{}:{}: lists or mappings are nested too deeply", file_name, line);
     }

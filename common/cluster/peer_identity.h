@@ -12,8 +12,8 @@
 
 namespace cohort {
 
-// The roles that a certificate may state: those of tasks, and the readers of a cluster (`cohort ctl`,
-// dashboards, health checks).
+// The roles that a certificate may state: those of tasks, and the readers of a cluster (`cohort
+// ctl`, dashboards, health checks).
 enum class PeerRole { kChief = 0, kWorker = 1, kPs = 2, kEvaluator = 3, kClient = 4 };
 inline constexpr int kNumPeerRoles = 5;
 

@@ -40,8 +40,8 @@ struct RefusedPeer {
   std::string method;    // what it called; "": nothing yet, or this end has dialed
 };
 
-// Counts refused peers and logs them. A peer that tries again and again is logged every ten seconds.
-// Thread-safe.
+// Counts refused peers and logs them. A peer that tries again and again is logged every ten
+// seconds. Thread-safe.
 class PeerRefusals {
  public:
   // Until this call refusals are only counted. `log` must outlive all that listens and dials.

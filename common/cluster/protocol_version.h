@@ -43,16 +43,20 @@ struct ProtocolVersion {
 //   1.1   hellos, adoptions and PushPull streams carry the version
 //   1.2   metrics have accumulators (MetricPartial, MetricValue); an older worker refuses a program
 //         that has such a metric
-//   2.0   optimizers and sources of data are classes with arguments; layouts have several optimizers;
+//   2.0   optimizers and sources of data are classes with arguments; layouts have several
+//   optimizers;
 //         the hello of a worker has the classes of its plugins
-//   2.1   variables may begin with the values of a file (AssignTablets); a server that assigns tablets
+//   2.1   variables may begin with the values of a file (AssignTablets); a server that assigns
+//   tablets
 //         names the file, so the chief notices an older one
-//   2.2   programs may have a loss scale and rounded products, and CloseStep may skip a step: the chief
+//   2.2   programs may have a loss scale and rounded products, and CloseStep may skip a step: the
+//   chief
 //         refuses older tasks for a job that has a loss scale. Tasks of one host read weights and
 //         gradients where the other end has them
 //   2.3   workers sum dense gradients in a ring: the chief refuses older tasks for a job that has
 //         `communication: ring`. Tasks report figures for people with each Pong.
-//         Nodes of programs may name devices, and workers run layers of other workers: an older worker
+//         Nodes of programs may name devices, and workers run layers of other workers: an older
+//         worker
 //         refuses such a program, because its fingerprint differs
 inline constexpr ProtocolVersion kProtocolVersion{2, 3};
 // The first one that knows rings.
@@ -64,7 +68,8 @@ inline constexpr ProtocolVersion kLossScaleProtocol{2, 2};
 inline constexpr char kProtocolVersionKey[] = "cohort-protocol-version";
 
 // Error: FailedPrecondition (exit code 78) if the major versions differ. It names both ends, both
-// versions and what to do. `peer` and `own` name the two ends: "worker:1 (host:2222)", "this chief".
+// versions and what to do. `peer` and `own` name the two ends: "worker:1 (host:2222)", "this
+// chief".
 absl::Status CheckProtocol(std::string_view peer, const ProtocolVersion& peer_version,
                            std::string_view own,
                            const ProtocolVersion& own_version = kProtocolVersion);

@@ -7,8 +7,8 @@
 
 namespace cohort {
 
-// Replicas, each of which trains and owns a part of the variables. TF_CONFIG names them as workers; a
-// chief with an address is a replica, too, and the first.
+// Replicas, each of which trains and owns a part of the variables. TF_CONFIG names them as workers;
+// a chief with an address is a replica, too, and the first.
 
 // The replicas as workers 0, 1, ... without gaps, and nothing else.
 ClusterSpec ReplicasOf(const ClusterSpec& cluster);

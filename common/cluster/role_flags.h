@@ -67,8 +67,8 @@ struct RoleContext {
 
 // Reads TF_CONFIG, checks the flags, arms the crash point and opens the log: the first step of
 // every main(). `tf_config` is the value of the environment variable, or nullptr. Only a worker and
-// a ps must have an address, and only for them Security checks it. A certificate must be that of the
-// task. Errors carry an exit code: 78, or 64 for a wrong value of a flag.
+// a ps must have an address, and only for them Security checks it. A certificate must be that of
+// the task. Errors carry an exit code: 78, or 64 for a wrong value of a flag.
 absl::StatusOr<RoleContext> MakeRoleContext(const RoleFlags& flags, Role role,
                                             const char* tf_config);
 

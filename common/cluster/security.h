@@ -83,8 +83,8 @@ class Security {
   // PermissionDenied; the client gets the message.
   absl::StatusOr<PeerIdentity> AdmitClient(const PeerCertificate& certificate,
                                            std::string_view address, std::string_view method) const;
-  // At a client: OK if the certificate is that of the task that was dialed. Without `task`, any task
-  // of the cluster.
+  // At a client: OK if the certificate is that of the task that was dialed. Without `task`, any
+  // task of the cluster.
   absl::Status CheckServer(const PeerCertificate& certificate, std::string_view address,
                            std::optional<Task> task) const;
   // OK if a peer may say that it is this task. `identity`: nullopt for a peer without certificate.

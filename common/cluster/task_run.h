@@ -47,8 +47,8 @@ class ServingTask {
   virtual absl::Status Shutdown(const absl::Status& why, std::chrono::milliseconds grace) = 0;
 };
 
-// Logs the wait for the chief while it is not `there`. `own_address`: the address of this task, which
-// the chief should dial. Errors: DeadlineExceeded when the wait has expired.
+// Logs the wait for the chief while it is not `there`. `own_address`: the address of this task,
+// which the chief should dial. Errors: DeadlineExceeded when the wait has expired.
 absl::Status WaitForChief(WaitList* waiting, bool there, const std::string& chief_address,
                           const std::string& own_address, Logger* log);
 

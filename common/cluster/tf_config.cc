@@ -143,8 +143,8 @@ absl::StatusOr<std::optional<Task>> ReadTaskSection(const Json& root) {
   return task;
 }
 
-// Refuses what a TFJob with enableDynamicWorker gives its tasks: a worker gets a dictionary of itself
-// alone, and the other tasks get an empty one.
+// Refuses what a TFJob with enableDynamicWorker gives its tasks: a worker gets a dictionary of
+// itself alone, and the other tasks get an empty one.
 absl::Status CheckNamesWorkers(const Json& cluster, const std::optional<Task>& task) {
   const auto workers = cluster.find("worker");
   if (workers == cluster.end() || !workers->is_object()) return absl::OkStatus();

@@ -52,7 +52,8 @@ class Dataset {
   // or explains why a column of the source is not a feature (it holds text).
   absl::StatusOr<std::vector<int>> FindFeatures(std::span<const std::string> names) const;
 
-  // True if the records are read or computed when they are gathered, which takes longer than a copy.
+  // True if the records are read or computed when they are gathered, which takes longer than a
+  // copy.
   bool computes_records() const { return computes_records_; }
 
   // How records are gathered.

@@ -48,8 +48,8 @@ class RecordSource {
                             std::span<const std::span<std::byte>> values) const = 0;
 
   // Writes several records, one after another: `values[i]` has memory for column i of all of
-  // them, or none. By default it calls Read for each; a source in memory copies them faster. Errors:
-  // those of Read, with the record.
+  // them, or none. By default it calls Read for each; a source in memory copies them faster.
+  // Errors: those of Read, with the record.
   virtual absl::Status ReadBatch(std::span<const uint64_t> records, bool training,
                                  std::span<const std::span<std::byte>> values) const {
     std::vector<std::span<std::byte>> of_record(values.size());

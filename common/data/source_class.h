@@ -23,9 +23,9 @@ struct SourceContext {
 };
 
 // A source of records: its arguments, and the function that opens it. A dataset names it in a job
-// file as `csv: {path: a.csv}` or `source: {csv: {path: a.csv}}`. Each class of this tree has a file
-// in common/data/sources, with the line of source_list.h that names it. Others are registered at
-// the start of every process of the cluster that opens data:
+// file as `csv: {path: a.csv}` or `source: {csv: {path: a.csv}}`. Each class of this tree has a
+// file in common/data/sources, with the line of source_list.h that names it. Others are registered
+// at the start of every process of the cluster that opens data:
 //
 //   Sources().Register({.schema = {.name = "Squares",
 //                                  .doc = "The squares of the first numbers.",

@@ -19,8 +19,8 @@ class MemorySource;
 class RecordGraph;
 
 // One column while transforms are applied to it. Text in memory is kept as codes into its distinct
-// words. Numbers in memory are kept as they were read, with the scale and the dtype that they have in
-// a batch (so images stay bytes).
+// words. Numbers in memory are kept as they were read, with the scale and the dtype that they have
+// in a batch (so images stay bytes).
 struct Column {
   std::string name;
   Dims dims;  // the shape of one record
@@ -38,8 +38,8 @@ struct Column {
   // not a feature.
   std::string not_a_number;
 
-  // The column is not in memory: this node of Table::graph reads it, and it has only a name, dims and
-  // a dtype. -1: it is in memory.
+  // The column is not in memory: this node of Table::graph reads it, and it has only a name, dims
+  // and a dtype. -1: it is in memory.
   int node = -1;
 
   bool is_in_memory() const { return node < 0; }

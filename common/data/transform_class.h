@@ -40,9 +40,9 @@ struct RecordTransform {
 };
 
 // A transform: its arguments, and the function that makes it for the columns of a dataset. A job
-// file names it as `{column: image, Rescaling: {scale: 0.0039}}`. Each class of this tree has a file
-// in common/data/transforms, with the line of transform_list.h that names it. Others are registered
-// at the start of every process of the cluster that opens data:
+// file names it as `{column: image, Rescaling: {scale: 0.0039}}`. Each class of this tree has a
+// file in common/data/transforms, with the line of transform_list.h that names it. Others are
+// registered at the start of every process of the cluster that opens data:
 //
 //   Transforms().Register({.schema = {.name = "Log", .doc = "The natural logarithm."},
 //                          .open = OpenLog});
@@ -63,9 +63,9 @@ struct TransformClass {
   // InvalidArgument.
   std::function<Open> open = nullptr;
 
-  // True: an output depends on the numbers at its position in the inputs alone. Then many records can
-  // be transformed as if they were one, and columns in memory are transformed when the dataset is
-  // opened. `open` is called for their dtypes, and once more for float64, as which they come.
+  // True: an output depends on the numbers at its position in the inputs alone. Then many records
+  // can be transformed as if they were one, and columns in memory are transformed when the dataset
+  // is opened. `open` is called for their dtypes, and once more for float64, as which they come.
   bool elementwise = false;
   // For a column of words, whose numbers have the dtype `word_dtype`. Null: words are parsed as
   // numbers.

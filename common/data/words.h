@@ -19,8 +19,8 @@ Column MapWords(const Column& column, std::span<const double> number_of_word, DT
 // word is not a number).
 absl::StatusOr<Column> NumbersOf(const Column& column);
 
-// Stacks columns of words along a new last axis: the result has the shape `dims`. Their words are in
-// one dictionary, so that they have one vocabulary.
+// Stacks columns of words along a new last axis: the result has the shape `dims`. Their words are
+// in one dictionary, so that they have one vocabulary.
 Column StackWords(std::span<const Column> parts, Dims dims);
 
 }  // namespace cohort

@@ -48,8 +48,8 @@ class DeviceGraph {
 };
 
 // An accelerator with memory of its own: "cuda:0". (The CPU is none: its kernels run where they are
-// called.) Work is given to it as graphs; ops of one graph that no memory connects run side by side.
-// Any thread may call it.
+// called.) Work is given to it as graphs; ops of one graph that no memory connects run side by
+// side. Any thread may call it.
 class Device {
  public:
   virtual ~Device() = default;
@@ -65,8 +65,8 @@ class Device {
   virtual absl::StatusOr<DeviceMemory> Allocate(size_t bytes, std::string_view purpose) = 0;
   // Memory of the host that the device copies from and to without help of the CPU.
   virtual absl::StatusOr<DeviceMemory> AllocatePinned(size_t bytes, std::string_view purpose) = 0;
-  // Copies to or from memory of the device that no graph uses meanwhile, and waits for it. The other side is
-  // memory of the host or of any device of this kind.
+  // Copies to or from memory of the device that no graph uses meanwhile, and waits for it. The
+  // other side is memory of the host or of any device of this kind.
   virtual absl::Status CopyToDevice(void* to, const void* from, size_t bytes) = 0;
   virtual absl::Status CopyToHost(void* to, const void* from, size_t bytes) = 0;
   // Errors: Internal with the device's message.
@@ -74,8 +74,8 @@ class Device {
 };
 
 // Opens "cuda:1" or "simulated:0"; a kind alone means its first. Errors: NotFound (no such device
-// here), Unimplemented (this build has no such kind), InvalidArgument (no name of a device). They say
-// what there is.
+// here), Unimplemented (this build has no such kind), InvalidArgument (no name of a device). They
+// say what there is.
 absl::StatusOr<std::shared_ptr<Device>> OpenDevice(std::string_view name);
 
 // Returns true if the device kind computes with CPU kernels in the memory of the process.

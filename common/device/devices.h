@@ -20,20 +20,21 @@ class FlagSet;
 void AddDeviceFlags(FlagSet* flags, DeviceOptions* options);
 
 // Returns the names of the devices, with ordinals; empty: the CPU. Opens nothing. Errors:
-// InvalidArgument (exit 64) naming the flag: no name of a device, one that stands there twice, the CPU
-// beside others, a number out of range.
+// InvalidArgument (exit 64) naming the flag: no name of a device, one that stands there twice, the
+// CPU beside others, a number out of range.
 absl::StatusOr<std::vector<std::string>> ParseDeviceNames(const DeviceOptions& options);
 
-// Returns the devices of the replicas of one process, one each. Devices of the CPU are shares of its
-// cores, so there may be several: "cpu:0,cpu:1". Without `options.devices`: all GPUs, else one device of
-// the CPU. Errors: those of ParseDeviceNames.
+// Returns the devices of the replicas of one process, one each. Devices of the CPU are shares of
+// its cores, so there may be several: "cpu:0,cpu:1". Without `options.devices`: all GPUs, else one
+// device of the CPU. Errors: those of ParseDeviceNames.
 absl::StatusOr<std::vector<std::string>> ParseReplicaDevices(const DeviceOptions& options);
 // The flags of AddDeviceFlags for a task that computes on one of these devices.
 std::vector<std::string> DeviceFlags(std::string_view device, const DeviceOptions& options);
 
-// Opens one device, or all of `options.devices` in their order; none: the CPU. A device that is opened
-// again has a memory limit of its own. Errors: those of ParseDeviceNames and of OpenDevice (device.h);
-// ResourceExhausted if the limit cannot be reserved; Internal with the device's message.
+// Opens one device, or all of `options.devices` in their order; none: the CPU. A device that is
+// opened again has a memory limit of its own. Errors: those of ParseDeviceNames and of OpenDevice
+// (device.h); ResourceExhausted if the limit cannot be reserved; Internal with the device's
+// message.
 absl::StatusOr<std::shared_ptr<Device>> OpenDevice(std::string_view name,
                                                    const DeviceOptions& options);
 absl::StatusOr<std::vector<std::shared_ptr<Device>>> OpenDevices(const DeviceOptions& options);

@@ -50,9 +50,9 @@ struct GraphCopy {
   bool to_device = false;  // else to the host
 };
 
-// c[i] = a[i] b[i] for `batch` pairs of matrices that lie behind one another: a[m,k], b[k,n], row by
-// row, either one stored transposed. float32 or float64. With another precision than float32, a and b
-// hold 16-bit values; c is float32, and so are the sums.
+// c[i] = a[i] b[i] for `batch` pairs of matrices that lie behind one another: a[m,k], b[k,n], row
+// by row, either one stored transposed. float32 or float64. With another precision than float32, a
+// and b hold 16-bit values; c is float32, and so are the sums.
 struct MatrixProduct {
   DType dtype = DType::kInvalid;  // that of c
   Precision operands = Precision::kFloat32;
@@ -75,9 +75,9 @@ struct GraphOp {
   std::vector<int> after;  // ops that end before this one begins
 };
 
-// The ops of a step, in an order in which they could run one after another. Who adds an op says what
-// memory it reads and writes; it then runs after those ops before it that write what it reads or
-// writes, or that read what it writes, and beside all others. So nobody orders anything by hand.
+// The ops of a step, in an order in which they could run one after another. Who adds an op says
+// what memory it reads and writes; it then runs after those ops before it that write what it reads
+// or writes, or that read what it writes, and beside all others. So nobody orders anything by hand.
 class GraphPlan {
  public:
   // The ops that are added next read and write these ranges.

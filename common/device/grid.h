@@ -8,9 +8,10 @@
 #include "common/device/graph_plan.h"
 #include "common/device/host_device.h"
 
-// How kernels for devices are written. The files that include this header are compiled twice: by CUDA's
-// compiler, with COHORT_GRID = cuda, and by the ordinary one, with COHORT_GRID = simulated, where a
-// kernel is a loop on the CPU. So all of their code but the launch runs in tests without a GPU.
+// How kernels for devices are written. The files that include this header are compiled twice: by
+// CUDA's compiler, with COHORT_GRID = cuda, and by the ordinary one, with COHORT_GRID = simulated,
+// where a kernel is a loop on the CPU. So all of their code but the launch runs in tests without a
+// GPU.
 //
 // A kernel is a *body*: a struct that can be copied as bytes, with pointers and sizes, and
 //

@@ -29,8 +29,8 @@ class PieceReader {
  public:
   explicit PieceReader(const PayloadPieces& pieces) : pieces_(pieces) {}
 
-  // Reads `bytes` bytes, past the caches if they belong to a value of `value_bytes` that they cannot hold. The
-  // caller has checked that they are left.
+  // Reads `bytes` bytes, past the caches if they belong to a value of `value_bytes` that they
+  // cannot hold. The caller has checked that they are left.
   void Read(uint8_t* to, size_t bytes, size_t value_bytes) {
     const bool past_caches = value_bytes >= kPastCachesBytes;
     while (bytes > 0) {
@@ -108,7 +108,8 @@ void Exchange::Poll(int64_t now_us, ExchangeSink* sink) {
     Server& server = servers_[s];
     if (server.phase == Phase::kInFlight && now_us >= server.deadline_us && pull_step_ > 0 &&
         !PushPending(s)) {
-      // The server keeps the pull until the chief closes the step before, or the connection is mute.
+      // The server keeps the pull until the chief closes the step before, or the connection is
+      // mute.
       sink->Reset(routes_->servers[s]);
       Retry(s, now_us);
     } else if (server.phase == Phase::kInFlight && now_us >= server.deadline_us) {

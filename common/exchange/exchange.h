@@ -77,9 +77,10 @@ class Exchange {
   // The time at which Poll has work next; INT64_MAX if the exchange has ended.
   int64_t NextPoll() const;
 
-  // Handles one response message; `payload` has one element per payload field. `lent`: by field, not
-  // 0 if its memory stays valid and unchanged until a request to this server no longer names the
-  // response's sequence among those that the client reads (PushPullHeader.reading). Empty: all 0.
+  // Handles one response message; `payload` has one element per payload field. `lent`: by field,
+  // not 0 if its memory stays valid and unchanged until a request to this server no longer names
+  // the response's sequence among those that the client reads (PushPullHeader.reading). Empty: all
+  // 0.
   void OnResponse(uint32_t ps, const v1::PushPullResponseHeader& header,
                   std::span<const PayloadPieces> payload, int64_t now_us,
                   std::span<const uint8_t> lent = {});

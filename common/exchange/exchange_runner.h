@@ -22,11 +22,11 @@ class Routes;
 namespace cohort {
 
 // Runs exchanges for one thread, the step thread: Begin sends the requests, and Finish blocks until
-// the exchange has ended. Between the two the thread may compute; nobody receives answers meanwhile,
-// and a request that waits for the end of another write is not sent before the next Poll.
-// Hands the exchange what other threads have set: routes, generation, watermark, an interruption. The
-// subclass decides how messages travel, what the time is and how a thread waits: gRPC in a worker
-// (remote_access.h), a virtual clock in the simulator.
+// the exchange has ended. Between the two the thread may compute; nobody receives answers
+// meanwhile, and a request that waits for the end of another write is not sent before the next
+// Poll. Hands the exchange what other threads have set: routes, generation, watermark, an
+// interruption. The subclass decides how messages travel, what the time is and how a thread waits:
+// gRPC in a worker (remote_access.h), a virtual clock in the simulator.
 //
 //   Begin:   Exchange::Begin ─► apply Set* ─► Exchange::Poll
 //   Poll:    TakeInput
@@ -37,8 +37,8 @@ class ExchangeRunner : protected ExchangeSink {
  public:
   // Access to the variables of one program. Its Begin returns these errors besides those of
   // VariableAccess::Exchange: FailedPrecondition before the first routes, InvalidArgument if the
-  // program does not fit them. The result must not outlive this object, and is destroyed on the step
-  // thread. When none is left, no value is lent any more.
+  // program does not fit them. The result must not outlive this object, and is destroyed on the
+  // step thread. When none is left, no value is lent any more.
   std::unique_ptr<VariableAccess> ForProgram(std::span<const VariableDecl> variables);
 
   // Takes effect at once, also for a running exchange.

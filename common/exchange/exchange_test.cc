@@ -77,8 +77,8 @@ TEST_CASE("the staleness of a push counts from the pull in its slot") {
   }
 }
 
-// A server whose values stay where they are until a request does not name them any more: one variable
-// of 64 floats in one shard, and one cut into two shards.
+// A server whose values stay where they are until a request does not name them any more: one
+// variable of 64 floats in one shard, and one cut into two shards.
 struct LendingWorld {
   LendingWorld() {
     world.tablets[0].shards.clear();
@@ -104,7 +104,8 @@ struct LendingWorld {
     REQUIRE(sink.sent[0].size() == 1);
     return sink.sent[0][0].back().header;
   }
-  // Answers with the values in pieces: shard, first element, elements, where, whether they are lent.
+  // Answers with the values in pieces: shard, first element, elements, where, whether they are
+  // lent.
   struct Piece {
     uint32_t shard;
     uint64_t begin;

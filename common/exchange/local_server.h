@@ -17,9 +17,9 @@
 
 namespace cohort {
 
-// One step thread's way to a parameter server of this process: calls instead of messages. The server
-// reads gradients where the step has written them, and the answer references the server's blocks.
-// Used by one thread.
+// One step thread's way to a parameter server of this process: calls instead of messages. The
+// server reads gradients where the step has written them, and the answer references the server's
+// blocks. Used by one thread.
 //
 //   Send ─► the answer is there ─────────────────────────────► Take
 //        └► the pull waits for CloseStep ─► `wake` ─► Take ──────┘
@@ -48,20 +48,21 @@ class LocalConnection {
 class LocalServer {
  public:
   virtual ~LocalServer() = default;
-  // `wake` is called, on any thread, when Take of a waiting request is worth a try. It must not call
-  // the connection. It is not called after the connection's end. Null if the server has ended.
+  // `wake` is called, on any thread, when Take of a waiting request is worth a try. It must not
+  // call the connection. It is not called after the connection's end. Null if the server has ended.
   virtual std::unique_ptr<LocalConnection> Connect(std::function<void()> wake) = 0;
   virtual bool ended() const = 0;
-  // Gives the variables places on devices, where steps read and update them. Errors: Unavailable: it serves no
-  // variables now; others: they cannot lie there.
+  // Gives the variables places on devices, where steps read and update them. Errors: Unavailable:
+  // it serves no variables now; others: they cannot lie there.
   virtual absl::Status Reside(const DevicePlaces& places) = 0;
 };
 
-// The parameter servers of this process, by incarnation, and the devices of its workers. Thread-safe.
+// The parameter servers of this process, by incarnation, and the devices of its workers.
+// Thread-safe.
 class LocalServers {
  public:
-  // `homes`: the number of workers on whose devices the variables live: those of ps:i on that of worker i. 0:
-  // they live in the host's memory.
+  // `homes`: the number of workers on whose devices the variables live: those of ps:i on that of
+  // worker i. 0: they live in the host's memory.
   explicit LocalServers(int homes = 0) : homes_(static_cast<size_t>(homes)) {}
 
   void Add(uint64_t incarnation, int index, std::shared_ptr<LocalServer> server) {
@@ -74,9 +75,9 @@ class LocalServers {
   }
   // A worker has this device, and no other. All are added before the first step.
   void AddDevice(int worker, std::shared_ptr<Device> device);
-  // The variables on the device of a worker; null: they live in the host's memory, because a worker has no
-  // device. `job`: counts the jobs of this process; each has variables of its own. Errors: those of
-  // LocalServer::Reside; then all live in the host's memory.
+  // The variables on the device of a worker; null: they live in the host's memory, because a worker
+  // has no device. `job`: counts the jobs of this process; each has variables of its own. Errors:
+  // those of LocalServer::Reside; then all live in the host's memory.
   absl::StatusOr<std::shared_ptr<ResidentVariables>> Resident(int worker, uint64_t job);
   // Null if the server with this incarnation is not one of this process.
   std::shared_ptr<LocalServer> Find(uint64_t incarnation) const {

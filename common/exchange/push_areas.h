@@ -10,11 +10,11 @@
 
 namespace cohort {
 
-// The memory into which the programs of one worker write what they push, and from which the servers of
-// its host read it. A server may read an area until it has answered every request that names it. If an
-// exchange ends without an answer, the area gets other memory at the same address, with the same
-// contents: the program may write there, and the server continues to read what was pushed. Belongs to
-// the step thread.
+// The memory into which the programs of one worker write what they push, and from which the servers
+// of its host read it. A server may read an area until it has answered every request that names it.
+// If an exchange ends without an answer, the area gets other memory at the same address, with the
+// same contents: the program may write there, and the server continues to read what was pushed.
+// Belongs to the step thread.
 class PushAreas {
  public:
   // Smaller areas lie on the heap: copying from them is cheap.
@@ -28,8 +28,8 @@ class PushAreas {
   // A request that names the memory was sent; a whole answer has come.
   void NoteSent(uint64_t sequence, const SharedMemory* memory);
   void NoteAnswered(uint64_t sequence);
-  // The exchange has ended. Renews the memory that unanswered requests name, and returns how much of it
-  // there was.
+  // The exchange has ended. Renews the memory that unanswered requests name, and returns how much
+  // of it there was.
   size_t EndExchange();
 
  private:

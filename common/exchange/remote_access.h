@@ -32,9 +32,10 @@ struct RemoteAccessOptions {
 };
 
 // Connects one worker to the parameter servers: a PushPull stream to each, over a unix socket if
-// both ends share a host. A server of this process is called directly (LocalConnection). A stream is opened when it is first needed, and reopened (with back-off)
-// when it is lost. Sent messages reference the caller's memory. An Exchange returns only when gRPC
-// has released this memory, whatever the outcome, so the caller may reuse it.
+// both ends share a host. A server of this process is called directly (LocalConnection). A stream
+// is opened when it is first needed, and reopened (with back-off) when it is lost. Sent messages
+// reference the caller's memory. An Exchange returns only when gRPC has released this memory,
+// whatever the outcome, so the caller may reuse it.
 //
 // One thread, the step thread, exchanges and waits; it polls the streams itself, so an exchange has
 // no thread hop. Other threads call only Set*, Interrupt and Wake, which are thread-safe.
@@ -49,8 +50,8 @@ class RemoteAccess {
   // of role "ps") if a server stays unreachable.
   std::unique_ptr<VariableAccess> ForProgram(std::span<const VariableDecl> variables);
 
-  // Returns memory for values that are pushed, which servers of this host read where it is; empty if
-  // there is none, or few bytes. It may outlive this object. Called on the step thread.
+  // Returns memory for values that are pushed, which servers of this host read where it is; empty
+  // if there is none, or few bytes. It may outlive this object. Called on the step thread.
   BufferRef AllocatePushAreas(size_t bytes);
 
   // Takes effect at once, also for a running exchange.

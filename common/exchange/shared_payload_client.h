@@ -22,8 +22,8 @@ namespace cohort {
 //      ▲                      │     a request that does not fit, or that follows an unanswered
 //      └──────────────────────┘     one, gets a new segment
 //
-// The sizes of earlier requests and answers decide the size of a segment; one that has become much too
-// large is replaced. Allocates only when it creates a segment.
+// The sizes of earlier requests and answers decide the size of a segment; one that has become much
+// too large is replaced. Allocates only when it creates a segment.
 class SharedPayloadClient {
  public:
   // A smaller payload goes through the socket: shared memory would save little.
@@ -37,12 +37,12 @@ class SharedPayloadClient {
 
   // Begins a request. `bytes`: what its payloads take, each rounded up to
   // SharedSegment::kAlignment. `always`: offer a segment even if little is sent, because values of
-  // the server are read where they are. Returns true if the caller must call Place for each message;
-  // else the payloads go through the socket.
+  // the server are read where they are. Returns true if the caller must call Place for each
+  // message; else the payloads go through the socket.
   bool BeginRequest(size_t bytes, bool always = false);
-  // Copies the next message's payloads to the segment, except those that lie in an area that the server
-  // has mapped. Returns their description, valid until the next call; the caller may add fields.
-  // `areas` may be null.
+  // Copies the next message's payloads to the segment, except those that lie in an area that the
+  // server has mapped. Returns their description, valid until the next call; the caller may add
+  // fields. `areas` may be null.
   v1::SharedPayload* Place(std::span<const Bytes> payload, uint64_t sequence, PushAreas* areas);
   // The memory of these bytes, if they are to be read there; else null.
   const SharedMemory* InPlace(const Bytes& bytes, const PushAreas* areas) const;

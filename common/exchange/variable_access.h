@@ -24,10 +24,10 @@ struct PullItem {
   bool rows = false;              // only the rows named by `keys`
   std::span<const int64_t> keys;  // unique; logical rows of the variable, or hash keys
   void* destination = nullptr;    // dense: the whole variable. Rows: keys.size() rows
-  // Dense, if not null: the access may lend the value instead of copying it. It then sets `*lent` to
-  // the whole variable, aligned to kLentAlignment, in memory that nobody writes until the next Begin
-  // whose push or pull names this pull's slot, or until the access is destroyed. It sets null if the
-  // value is in `destination`.
+  // Dense, if not null: the access may lend the value instead of copying it. It then sets `*lent`
+  // to the whole variable, aligned to kLentAlignment, in memory that nobody writes until the next
+  // Begin whose push or pull names this pull's slot, or until the access is destroyed. It sets null
+  // if the value is in `destination`.
   const void** lent = nullptr;
 
   static constexpr size_t kLentAlignment = 64;
@@ -64,12 +64,13 @@ struct ShardSum {
 struct PushBatch {
   PushStamp stamp;
   std::span<const PushItem> items;
-  // The replicas sum dense gradients themselves: only the sums below are pushed, and not the values of
-  // the items. The servers then expect the sum of each shard from one push of the step.
+  // The replicas sum dense gradients themselves: only the sums below are pushed, and not the values
+  // of the items. The servers then expect the sum of each shard from one push of the step.
   bool sums_dense = false;
   std::span<const ShardSum> sums;  // those that this push brings; ascending by shard
   uint32_t slot = 0;               // that of the pull from which it was computed
-  // ResidentParts; only an access to servers of this process takes them. With an update there are no items.
+  // ResidentParts; only an access to servers of this process takes them. With an update there are
+  // no items.
   ResidentUpdate* update = nullptr;
   Device* gradients = nullptr;
 };

@@ -70,13 +70,13 @@ struct PushCopy {
 // pull lies in slots, and is copied to the device; what is visible from outside lies in push areas,
 // and is copied back. A main step without a kernel for the device runs in the host's memory.
 //
-// If the variables are *resident*, they live on the device: `read` yields their own memory, rows are
-// read into the slot there, and pushed values stay in the device's arena.
+// If the variables are *resident*, they live on the device: `read` yields their own memory, rows
+// are read into the slot there, and pushed values stay in the device's arena.
 struct CompiledProgram {
   Program program;
   bool resident = false;
-  // Resident: others sum the gradients, where they lie in the memory of the device; other pushes go to the
-  // host. Else the program's own graphs update the variables.
+  // Resident: others sum the gradients, where they lie in the memory of the device; other pushes go
+  // to the host. Else the program's own graphs update the variables.
   bool resident_gradients = false;
   bool updates_itself() const { return resident && !resident_gradients; }
   std::vector<CompiledStep> prologue;
@@ -92,22 +92,22 @@ struct CompiledProgram {
 };
 
 // The same program for this many examples at most, those of one device of several. Its values and
-// nodes have the same numbers. Errors: Unimplemented: not every value of examples has them along its
-// first axis.
+// nodes have the same numbers. Errors: Unimplemented: not every value of examples has them along
+// its first axis.
 absl::StatusOr<Program> ProgramOfShare(const Program& program, int64_t examples);
 
 // How a program is compiled.
 struct ProgramOptions {
   bool resident = false;            // the variables live on the device
   bool resident_gradients = false;  // CompiledProgram::resident_gradients
-  // The program is for the CPU and is cut where nodes name devices; null: they name none, or it does not
-  // matter.
+  // The program is for the CPU and is cut where nodes name devices; null: they name none, or it
+  // does not matter.
   SegmentDevices* segment_devices = nullptr;
 };
 
-// `device_kind`: "cpu", or that of the device on which the main steps run. Errors: those of MakeRunner;
-// InvalidArgument (ValidateProgram), Unimplemented (CreateKernel; an op without a kernel for the device
-// that reads a resident variable), naming the node.
+// `device_kind`: "cpu", or that of the device on which the main steps run. Errors: those of
+// MakeRunner; InvalidArgument (ValidateProgram), Unimplemented (CreateKernel; an op without a
+// kernel for the device that reads a resident variable), naming the node.
 absl::StatusOr<CompiledProgram> CompileProgram(Program program, std::string_view device_kind,
                                                int slots = 1, const ProgramOptions& options = {});
 // For a program that is known to be valid, or made by ProgramOfShare of one.

@@ -17,10 +17,11 @@ namespace cohort {
 
 class ThreadPool;
 
-// The devices that run the main steps of a program. Several share the examples of each batch: device d
-// has those from d * share on. Each computes what the whole program computes of its examples; then
-// the host joins the results in order of the devices: gradients, sums and weights are added, moving
-// averages are weighted by examples, outputs of examples are put behind one another.
+// The devices that run the main steps of a program. Several share the examples of each batch:
+// device d has those from d * share on. Each computes what the whole program computes of its
+// examples; then the host joins the results in order of the devices: gradients, sums and weights
+// are added, moving averages are weighted by examples, outputs of examples are put behind one
+// another.
 class DeviceGroup {
  public:
   struct Options {
@@ -30,8 +31,8 @@ class DeviceGroup {
   };
 
   // `host`: the table of all values in the host's memory. All outlive this object. Errors:
-  // ResourceExhausted: a device lacks memory; Unimplemented: the batch cannot be shared, or resident
-  // variables with several devices; those of ResidentStep::Make.
+  // ResourceExhausted: a device lacks memory; Unimplemented: the batch cannot be shared, or
+  // resident variables with several devices; those of ResidentStep::Make.
   static absl::StatusOr<std::unique_ptr<DeviceGroup>> Make(
       const CompiledProgram& compiled, std::span<const std::shared_ptr<Device>> devices,
       const ValueTable* host, const Options& options);

@@ -1,6 +1,6 @@
 // Every kernel of devices beside the CPU's, which is its specification: at full capacity, below it
-// and without examples, in both floating types. On the device that COHORT_TEST_DEVICE names, else on
-// the simulated one.
+// and without examples, in both floating types. On the device that COHORT_TEST_DEVICE names, else
+// on the simulated one.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>

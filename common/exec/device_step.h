@@ -23,14 +23,14 @@ class ThreadPool;
 //
 //   upload bodies, arguments and what slots hold -> kernels -> download what is visible outside
 //
-// whose ops start as soon as the memory that they need is ready, so that copies and kernels overlap.
-// There is a graph for each pair of a slot and a push area, made when it is first needed.
+// whose ops start as soon as the memory that they need is ready, so that copies and kernels
+// overlap. There is a graph for each pair of a slot and a push area, made when it is first needed.
 //
 // In the memory of each slot on the device: errors | bodies | arguments | the slot's values. The
 // host has the first three in pinned memory, too, from which they are uploaded together.
 //
-// With resident variables, rows are read within the graph, and pushes are applied by graphs of their own
-// (resident_step.h).
+// With resident variables, rows are read within the graph, and pushes are applied by graphs of
+// their own (resident_step.h).
 class DeviceStep {
  public:
   // The examples of a batch that this device works on.

@@ -319,7 +319,8 @@ absl::Status Executable::Impl::CheckArgument(size_t i, const Tensor& tensor) con
                          DimsToString(tensor.dims()));
 }
 
-// Records the counts that the bounded axes of argument `i` give to their symbols; -1: not known yet.
+// Records the counts that the bounded axes of argument `i` give to their symbols; -1: not known
+// yet.
 absl::Status Executable::Impl::SetCounts(size_t i, const Tensor& tensor,
                                          std::span<int64_t> counts) const {
   const ProgramArgument& argument = program().arguments[i];

@@ -29,18 +29,18 @@ struct CompileOptions {
   std::vector<std::shared_ptr<Device>> devices;
   int intra_op_threads = 1;
   int slots = 1;  // steps that may be prepared at the same time
-  // The variables live on the only device, where Run reads them and resident_update() changes them. They
-  // outlive the executable. Null: they are pulled and pushed.
+  // The variables live on the only device, where Run reads them and resident_update() changes them.
+  // They outlive the executable. Null: they are pulled and pushed.
   const ResidentVariables* resident = nullptr;
-  // With resident variables: pushes() has the step's values instead, because others sum them. Gradients are in
-  // the memory of the device, until the next Run.
+  // With resident variables: pushes() has the step's values instead, because others sum them.
+  // Gradients are in the memory of the device, until the next Run.
   bool resident_gradients = false;
-  // Where nodes run that name a device: a program with such nodes is cut (common/graph/segments.h), and
-  // does not share its batch among `devices`. It outlives the executable. Null: names of devices are
-  // ignored, and all nodes run on `devices`.
+  // Where nodes run that name a device: a program with such nodes is cut (common/graph/segments.h),
+  // and does not share its batch among `devices`. It outlives the executable. Null: names of
+  // devices are ignored, and all nodes run on `devices`.
   SegmentDevices* segment_devices = nullptr;
-  // On the CPU: gives the memory of pushed values, which others read there. May be null, or return an
-  // empty reference: the heap.
+  // On the CPU: gives the memory of pushed values, which others read there. May be null, or return
+  // an empty reference: the heap.
   std::function<BufferRef(size_t bytes)> allocate_push_areas;
 };
 
@@ -58,8 +58,8 @@ struct CompileOptions {
 // slot has the inputs, the keys and the pulled values of one step; all share the arena in which
 // Run computes.
 //
-// With resident variables no values are exchanged: pulls() and pushes() are empty. The owner of the variables
-// calls resident_update() after Run (but see CompileOptions::resident_gradients).
+// With resident variables no values are exchanged: pulls() and pushes() are empty. The owner of the
+// variables calls resident_update() after Run (but see CompileOptions::resident_gradients).
 class Executable {
  public:
   // Errors: InvalidArgument (the program is not valid), Unimplemented (an op, dtype or device kind
@@ -83,31 +83,32 @@ class Executable {
   absl::Status Prepare(const RandomKey& key);
 
   // The values of variables that Run needs; destinations point into the arena, or the slot if there
-  // are several. Valid from Prepare to the next Bind in this slot. Run reads a dense value where the
-  // access has lent it (PullItem::lent), unless the step runs on a device or pushes the value itself.
+  // are several. Valid from Prepare to the next Bind in this slot. Run reads a dense value where
+  // the access has lent it (PullItem::lent), unless the step runs on a device or pushes the value
+  // itself.
   std::span<const PullItem> pulls() const;
 
   // `observer` may be null. On the CPU it learns of a push when its value is final, while the run
-  // continues; of those that are copied, and on a device, at the end. Errors: InvalidArgument naming
-  // the node whose input values are wrong (an index out of range).
+  // continues; of those that are copied, and on a device, at the end. Errors: InvalidArgument
+  // naming the node whose input values are wrong (an index out of range).
   absl::Status Run(PushObserver* observer = nullptr);
   // Where the next Run will write what it pushes. Keys are not set yet.
   std::span<const PushItem> next_pushes() const;
 
-  // The pushes of the step that ran last, in any slot, and their weight. The values stay valid until
-  // a Prepare after the next Run, so that they may be sent while the next steps prepare, pull and
-  // run.
+  // The pushes of the step that ran last, in any slot, and their weight. The values stay valid
+  // until a Prepare after the next Run, so that they may be sent while the next steps prepare, pull
+  // and run.
   std::span<const PushItem> pushes() const;
-  // Applies the pushes of the step that ran last, in any slot, until the next Run. Null: the variables are
-  // not resident, or pushes() has values.
+  // Applies the pushes of the step that ran last, in any slot, until the next Run. Null: the
+  // variables are not resident, or pushes() has values.
   ResidentUpdate* resident_update();
   double weight() const;
   int64_t batch_count() const;  // run-time count of symbol 1; 0 if the program has no symbol
 
   // Bytes of the arena, the slots and the push areas together.
   size_t memory_bytes() const;
-  // Bytes that a step copies to the device and back, at full capacity; 0 on the CPU. If the program is
-  // cut: what the last Run has copied to other devices and workers, and back.
+  // Bytes that a step copies to the device and back, at full capacity; 0 on the CPU. If the program
+  // is cut: what the last Run has copied to other devices and workers, and back.
   int64_t transfer_bytes() const;
 
   // What the last Run adds to the accumulators of all metrics, one after the other, in the order of

@@ -5,8 +5,8 @@
 namespace cohort {
 namespace {
 
-// The bits of the exponent are all set for NaN and infinity only. Without branches, so that the loop
-// is vectorized.
+// The bits of the exponent are all set for NaN and infinity only. Without branches, so that the
+// loop is vectorized.
 template <typename Bits>
 bool AllFinite(const void* values, int64_t count, Bits exponent) {
   const auto* const bits = static_cast<const Bits*>(values);

@@ -8,8 +8,8 @@
 
 namespace cohort {
 
-// Returns true if no floating value of these pushes, which are those of the program in its order, is
-// NaN or infinite. Reads all of their values once.
+// Returns true if no floating value of these pushes, which are those of the program in its order,
+// is NaN or infinite. Reads all of their values once.
 bool PushesAreFinite(const Program& program, std::span<const PushItem> pushes);
 
 }  // namespace cohort

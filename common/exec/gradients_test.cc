@@ -151,8 +151,8 @@ void AddMatrices(std::vector<GradientCase>* cases) {
                     }});
 }
 
-// Windows that overlap, touch, leave steps out, and are padded; with the form of max_pool that picks
-// from a second input, which is the gradient of max_pool_grad.
+// Windows that overlap, touch, leave steps out, and are padded; with the form of max_pool that
+// picks from a second input, which is the gradient of max_pool_grad.
 void AddPooling(std::vector<GradientCase>* cases) {
   struct Window {
     int64_t size, stride;

@@ -73,8 +73,8 @@ std::vector<float> PushedValues(const Executable& e) {
   return values;
 }
 
-// Runs steps in turn in all slots, every third with copied values. Each must compute what it computes
-// from copies alone.
+// Runs steps in turn in all slots, every third with copied values. Each must compute what it
+// computes from copies alone.
 void CheckLent(const absl::StatusOr<Program>& program, const std::vector<Tensor>& batch, int slots,
                size_t lendable) {
   const auto copying = Compiled(program, 1);

@@ -12,13 +12,13 @@
 
 namespace cohort {
 
-// The devices of this machine. Devices of the CPU have no cores of their own: "cpu:1" computes with the
-// threads of the process, in memory of its own.
+// The devices of this machine. Devices of the CPU have no cores of their own: "cpu:1" computes with
+// the threads of the process, in memory of its own.
 class LocalDevices : public SegmentDevices {
  public:
-  // `own`: those that the process has opened; nodes without a device run on the first one, without any on
-  // the CPU. Others are opened with `options` when a program names them. `threads`: of a segment on
-  // the CPU.
+  // `own`: those that the process has opened; nodes without a device run on the first one, without
+  // any on the CPU. Others are opened with `options` when a program names them. `threads`: of a
+  // segment on the CPU.
   LocalDevices(std::vector<std::shared_ptr<Device>> own, const DeviceOptions& options, int threads);
 
   // "cpu:0" is the CPU of the program itself. Devices of other workers are as if they were here.

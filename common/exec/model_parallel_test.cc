@@ -21,8 +21,8 @@ size_t CountSegments(const Program& program) {
       std::ranges::count_if(program.nodes, [](const Node& node) { return node.op == "segment"; }));
 }
 
-// Makes a random model: an embedding, hidden layers of several kinds, some of them called twice, and
-// two metrics. Each layer runs on one of `devices`.
+// Makes a random model: an embedding, hidden layers of several kinds, some of them called twice,
+// and two metrics. Each layer runs on one of `devices`.
 class RandomModel {
  public:
   RandomModel(uint32_t seed, const std::vector<std::string>& devices, DType dtype)

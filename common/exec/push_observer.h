@@ -9,8 +9,8 @@ namespace cohort {
 class PushObserver {
  public:
   virtual ~PushObserver() = default;
-  // The value of this push (index into Program::pushes) is final. Called once for each push. The run
-  // continues when it returns.
+  // The value of this push (index into Program::pushes) is final. Called once for each push. The
+  // run continues when it returns.
   virtual void OnPushReady(size_t push) = 0;
 };
 

@@ -17,14 +17,14 @@ namespace cohort {
 //   a run:     upload bodies -> read rows -> (the program's kernels) -> scale of gradients
 //   an update: upload bodies -> pushes of one group of variables
 //
-// There is no update if others sum the gradients (CompiledProgram::resident_gradients). Whole variables are
-// read where they lie. The owner of the variables decides about the update after the
+// There is no update if others sum the gradients (CompiledProgram::resident_gradients). Whole
+// variables are read where they lie. The owner of the variables decides about the update after the
 // run: what the run has computed stays in the memory of the device until then.
 class ResidentStep {
  public:
-  // `on_device`: the values on the device; it points to the slot. All outlive this object. Errors: those
-  // of ResidentVariables::Find and VariableOps; FailedPrecondition: a gradient of a variable that is not
-  // trainable, or without the weight of a loss.
+  // `on_device`: the values on the device; it points to the slot. All outlive this object. Errors:
+  // those of ResidentVariables::Find and VariableOps; FailedPrecondition: a gradient of a variable
+  // that is not trainable, or without the weight of a loss.
   static absl::StatusOr<std::unique_ptr<ResidentStep>> Make(const CompiledProgram& compiled,
                                                             const ValueTable* on_device,
                                                             const ResidentVariables& variables);

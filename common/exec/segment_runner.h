@@ -25,10 +25,11 @@ struct Segment {
 class SegmentRunner {
  public:
   virtual ~SegmentRunner() = default;
-  // Inputs and outputs of the context are those of the segment, in the memory of the host. Errors: those
-  // of kernels; those of the device or the worker, which they name.
+  // Inputs and outputs of the context are those of the segment, in the memory of the host. Errors:
+  // those of kernels; those of the device or the worker, which they name.
   virtual absl::Status Run(const KernelContext& context) = 0;
-  // Bytes that the last run has copied to another memory and back: to a device, or to another worker.
+  // Bytes that the last run has copied to another memory and back: to a device, or to another
+  // worker.
   virtual int64_t transfer_bytes() const = 0;
 };
 
@@ -39,8 +40,8 @@ class SegmentDevices {
   // The device on which nodes run that name this one (Node::device, "" for none), in a form that is
   // the same for the same device. "": on the CPU, with the program itself.
   virtual std::string Resolve(const std::string& device) const = 0;
-  // `device`: from Resolve, not "". Errors: NotFound, Unimplemented: there is no such device, and which
-  // there are; those of Executable::Compile.
+  // `device`: from Resolve, not "". Errors: NotFound, Unimplemented: there is no such device, and
+  // which there are; those of Executable::Compile.
   virtual absl::StatusOr<std::unique_ptr<SegmentRunner>> MakeRunner(const std::string& device,
                                                                     Segment segment) = 0;
 };

@@ -63,11 +63,11 @@ struct VariableGradient {
 using VariableFilter = absl::FunctionRef<bool(std::string_view variable)>;
 inline bool EveryVariable(std::string_view) { return true; }
 
-// Adds the gradients of `loss` with respect to every wanted variable that is read and has a floating
-// dtype, in order of the variables. A variable that is read by rows has a sparse gradient; one that
-// is read both whole and by rows has a dense one. Variables on which the loss does not depend are
-// left out. Errors: as above, and Unimplemented if a variable is read by rows under two sets of
-// keys (read it once, under the keys of both).
+// Adds the gradients of `loss` with respect to every wanted variable that is read and has a
+// floating dtype, in order of the variables. A variable that is read by rows has a sparse gradient;
+// one that is read both whole and by rows has a dense one. Variables on which the loss does not
+// depend are left out. Errors: as above, and Unimplemented if a variable is read by rows under two
+// sets of keys (read it once, under the keys of both).
 absl::StatusOr<std::vector<VariableGradient>> VariableGradients(
     ProgramBuilder* builder, Expr loss, VariableFilter wanted = EveryVariable);
 

@@ -22,8 +22,8 @@ struct DevicePlace {
 };
 
 // Reads "cuda:1", "cpu" (the first one), "worker:1/cuda:0", and TensorFlow's names: "GPU:1",
-// "/device:GPU:1", "/job:worker/task:1/device:GPU:0". It opens nothing. Errors: InvalidArgument, with
-// the forms that there are.
+// "/device:GPU:1", "/job:worker/task:1/device:GPU:0". It opens nothing. Errors: InvalidArgument,
+// with the forms that there are.
 absl::StatusOr<DevicePlace> ParseDevicePlace(std::string_view text);
 
 }  // namespace cohort

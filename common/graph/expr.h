@@ -18,8 +18,8 @@ namespace cohort {
 // the table). Binary ones broadcast as NumPy does; a number becomes a scalar of the other side's
 // dtype.
 
-// Traces an op with one output, with the builder of the first valid input. Without a valid input the
-// result is no value.
+// Traces an op with one output, with the builder of the first valid input. Without a valid input
+// the result is no value.
 Expr Trace(std::string_view op, std::initializer_list<Expr> inputs, Attrs attrs = {});
 
 inline Expr operator+(Expr a, Expr b) { return Trace("add", {a, b}); }

@@ -17,9 +17,9 @@ struct LossScaling {
   bool operator==(const LossScaling&) const = default;
 };
 
-// The scale of a job or a worker from step to step, as keras.optimizers.LossScaleOptimizer has it: a
-// step whose gradient is not finite halves it, and `growth_steps` finite ones in a row double it. It
-// stays in [1, 2^100], so that it never becomes 0 or infinite. Not thread-safe.
+// The scale of a job or a worker from step to step, as keras.optimizers.LossScaleOptimizer has it:
+// a step whose gradient is not finite halves it, and `growth_steps` finite ones in a row double it.
+// It stays in [1, 2^100], so that it never becomes 0 or infinite. Not thread-safe.
 class LossScale {
  public:
   explicit LossScale(const LossScaling& rule) : LossScale(rule, rule.initial, 0) {}

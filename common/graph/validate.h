@@ -30,7 +30,8 @@ struct ProgramLimits {
 // inferred again and must equal the stated ones. Symbols are counted once (by the arguments or by
 // one `unique`). Pushes have the shape of their variable, with one push per variable. Accumulators
 // of metrics are floating scalars or vectors of static size; the weight is a floating scalar, and a
-// loss scale a float32 scalar. The check uses no index that it has not checked, and multiplies no sizes that overflow.
+// loss scale a float32 scalar. The check uses no index that it has not checked, and multiplies no
+// sizes that overflow.
 //
 // Errors: InvalidArgument naming the node, value, variable or symbol.
 absl::Status ValidateProgram(const Program& program, const ProgramLimits& limits = {});

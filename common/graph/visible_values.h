@@ -5,8 +5,9 @@
 
 namespace cohort {
 
-// Calls visit(value) for each use of a value outside the program's nodes: what it pushes, its metrics, its
-// outputs and the weight of its loss. A value that has several such uses is visited as often.
+// Calls visit(value) for each use of a value outside the program's nodes: what it pushes, its
+// metrics, its outputs and the weight of its loss. A value that has several such uses is visited as
+// often.
 template <typename Visit>
 void ForEachVisible(const Program& program, const Visit& visit) {
   const auto use = [&visit](ValueId v) {

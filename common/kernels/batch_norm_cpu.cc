@@ -2,8 +2,8 @@
 // gamma + beta, mean[c], variance[c] (biased), over all axes but the last.
 // batch_norm_grad: (grad, x, gamma, mean, variance) -> dx, dgamma, dbeta.
 //
-// Sums are float64, of blocks of rows whose size depends on shapes only, and are folded in order. So
-// results do not depend on the number of threads. Without rows, mean and variance are 0.
+// Sums are float64, of blocks of rows whose size depends on shapes only, and are folded in order.
+// So results do not depend on the number of threads. Without rows, mean and variance are 0.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -71,7 +71,8 @@ class ChannelSums {
 };
 
 // first[c] += x - shift and second[c] += (x - shift)^2. Differences from a value of the channel
-// itself keep the variance exact if the mean is large. Four rows are added in T, the rest in double.
+// itself keep the variance exact if the mean is large. Four rows are added in T, the rest in
+// double.
 template <typename T>
 void AddMoments(const T* __restrict x, const T* __restrict shift, int64_t rows, int64_t channels,
                 double* __restrict first, double* __restrict second) {

@@ -13,8 +13,8 @@ namespace cohort {
 inline constexpr int kMaxRank = 8;
 
 // The order in which a kernel walks the places of N values, one step per item. Axes that all values
-// walk alike are merged: equal shapes make one axis, a scalar one axis of stride 0, a bias two axes.
-// Plain arrays, for code of devices.
+// walk alike are merged: equal shapes make one axis, a scalar one axis of stride 0, a bias two
+// axes. Plain arrays, for code of devices.
 template <size_t N>
 struct Walk {
   int64_t dims[kMaxRank];        // sizes of the merged axes, outermost first
@@ -69,7 +69,8 @@ struct Walk {
   }
 };
 
-// Calls fn(item, places, count) for the runs of items [begin, end) along the innermost axis, in order.
+// Calls fn(item, places, count) for the runs of items [begin, end) along the innermost axis, in
+// order.
 template <size_t N, typename Fn>
 void ForEachRun(const Walk<N>& walk, int64_t begin, int64_t end, const Fn& fn) {
   if (begin >= end) return;

@@ -20,8 +20,8 @@ enum class ConvKind : uint8_t { kForward, kInputGrad, kKernelGrad };
 // Scratch memory begins at cache lines.
 constexpr size_t AlignScratch(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// The parts of a batch of up to `capacity` images that may run on several threads; less work than a part is
-// not split.
+// The parts of a batch of up to `capacity` images that may run on several threads; less work than a
+// part is not split.
 inline int64_t ConvParts(const ops::ConvShape& s, int64_t capacity) {
   constexpr int64_t kMaxParts = 16;
   constexpr int64_t kPartMultiplications = 1 << 19;

@@ -1,8 +1,9 @@
 // conv2d: x[n, rows, columns, c], kernel[taps, taps, c / groups, o] -> y[n, rows, columns, o].
 // conv2d_input_grad: (grad like y, kernel) -> like x. conv2d_kernel_grad: (x, grad) -> like kernel.
 //
-// float32 by oneDNN (convolution_onednn.cc), or for images of few channels patch_convolution.h. The loops of this file are the specification, and
-// compute float64. Each element of a result is summed by one thread in one order.
+// float32 by oneDNN (convolution_onednn.cc), or for images of few channels patch_convolution.h. The
+// loops of this file are the specification, and compute float64. Each element of a result is summed
+// by one thread in one order.
 #include <algorithm>
 
 #include "common/base/thread_pool.h"

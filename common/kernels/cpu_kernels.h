@@ -17,9 +17,9 @@ using KernelFactory = absl::StatusOr<std::unique_ptr<Kernel>> (*)(const Node& no
                                                                   const Program& program);
 using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
 
-// The factories of the CPU, one per op or family: those of the column `cpu` of ops.def. CreateXCpu is
-// defined in the file named like it. The CPU kernel of an op is its specification; other devices are
-// tested against it.
+// The factories of the CPU, one per op or family: those of the column `cpu` of ops.def. CreateXCpu
+// is defined in the file named like it. The CPU kernel of an op is its specification; other devices
+// are tested against it.
 #define OP(name, schema, cpu, grid, form, doc) \
   KernelOr Create##cpu##Cpu(const Node& node, const Program& program);
 #include "common/graph/ops.def"

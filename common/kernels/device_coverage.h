@@ -10,8 +10,8 @@
 
 namespace cohort {
 
-// An op of a program that runs on the CPU if the program runs on a device, because no kernel of devices
-// is there for it. Its values are copied to the host and back in each step.
+// An op of a program that runs on the CPU if the program runs on a device, because no kernel of
+// devices is there for it. Its values are copied to the host and back in each step.
 struct OpOnCpu {
   std::string op;
   std::string dtype;             // what its first input has, or its output

@@ -22,9 +22,10 @@ struct KernelError {
   int64_t value = 0;
 };
 
-// One node, compiled for a device that runs graphs. The graph is made once and stays valid for every
-// batch: its ops are launched for full capacity and stop at the sizes that *bodies* hold, structs in
-// the memory of the device. The host writes them before a run, where sizes or random keys changed.
+// One node, compiled for a device that runs graphs. The graph is made once and stays valid for
+// every batch: its ops are launched for full capacity and stop at the sizes that *bodies* hold,
+// structs in the memory of the device. The host writes them before a run, where sizes or random
+// keys changed.
 class DeviceKernel : public KernelTraits {
  public:
   // Returns the bytes that all bodies need together; a multiple of 16.
@@ -35,8 +36,8 @@ class DeviceKernel : public KernelTraits {
   virtual void AddTo(GraphPlan* plan, const KernelContext& context,
                      const uint8_t* bodies) const = 0;
 
-  // Runs the node now, on the threads of context.pool. For kernels of the kind "simulated" whose ops
-  // have the column `cpu` Grid in ops.def, or pass a dtype on to it.
+  // Runs the node now, on the threads of context.pool. For kernels of the kind "simulated" whose
+  // ops have the column `cpu` Grid in ops.def, or pass a dtype on to it.
   virtual void RunOnCpu(const KernelContext& context) const {}
 
   // Returns true if the kernel writes behind the current elements of input i, up to its capacity.

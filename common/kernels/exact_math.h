@@ -8,8 +8,8 @@
 
 namespace cohort {
 
-// Functions of operations that IEEE 754 defines exactly: the same bits on every machine and device, if
-// the compiler fuses none of them (-ffp-contract=off, --fmad=false).
+// Functions of operations that IEEE 754 defines exactly: the same bits on every machine and device,
+// if the compiler fuses none of them (-ffp-contract=off, --fmad=false).
 
 // log(x) of a normal positive number: 2 atanh((m - 1) / (m + 1)) + e log(2) with x = m 2^e.
 COHORT_HD inline double ExactLog(double x) {

@@ -19,16 +19,18 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Wide = hn::ScalableTag<float>;
 using One = hn::CappedTag<float, 1>;
 
-// The columns that are worked on together: one page of a row of the matrix. Their sums stay in a core's caches.
+// The columns that are worked on together: one page of a row of the matrix. Their sums stay in a
+// core's caches.
 constexpr int64_t kColumns = 1024;
 // The rows of the matrix that are added before sums return to memory.
 constexpr int64_t kDepth = 8;
-// The rows of the matrix that are summed apart from all others: a long sum in one piece is less exact.
+// The rows of the matrix that are summed apart from all others: a long sum in one piece is less
+// exact.
 constexpr int64_t kBlock = 512;
 // The rows of x, or of the sum of outer products, whose sums are in registers together.
 constexpr int64_t kGroup = HWY_MAX_BYTES >= 64 ? 8 : 4;
-// One vector of columns: sums[r] += the sum over q < depth of x[q][r] * matrix[q], for kRows rows. Rows of `x`
-// have kFewRows elements, those of the matrix n, those of `sums` kColumns.
+// One vector of columns: sums[r] += the sum over q < depth of x[q][r] * matrix[q], for kRows rows.
+// Rows of `x` have kFewRows elements, those of the matrix n, those of `sums` kColumns.
 template <int64_t kRows, class D>
 HWY_INLINE void AddDepth(D d, const float* x, const float* matrix, int64_t n, int64_t depth,
                          float* sums) {
@@ -58,8 +60,8 @@ void AddRows(const float* x, const float* matrix, int64_t n, int64_t depth, int6
   for (; j < width; ++j) AddDepth<kRows>(One(), x, matrix + j, n, depth, sums + j);
 }
 
-// Adds the products with `depth` rows of the matrix, at most kBlock, to `sums`; `x` and `matrix` begin there.
-// `width` columns, at most kColumns.
+// Adds the products with `depth` rows of the matrix, at most kBlock, to `sums`; `x` and `matrix`
+// begin there. `width` columns, at most kColumns.
 void AddBlock(int64_t rows, int64_t n, int64_t k, const float* x, const float* matrix,
               int64_t depth, int64_t width, float (*sums)[kColumns]) {
   float part[kDepth * kFewRows];
@@ -102,8 +104,9 @@ void TimesMatrix(int64_t rows, int64_t n, int64_t k, const float* x, const float
   }
 }
 
-// One vector of columns of kRows rows of the sum. Row r of `x`, of kGroup elements, holds those of the product's
-// row r for the rows of the sum. Rows of `y` have kColumns elements, those of the sum n.
+// One vector of columns of kRows rows of the sum. Row r of `x`, of kGroup elements, holds those of
+// the product's row r for the rows of the sum. Rows of `y` have kColumns elements, those of the sum
+// n.
 template <int64_t kRows, class D>
 HWY_INLINE void OuterVector(D d, int64_t rows, const float* x, const float* y, int64_t n,
                             bool stream, float* sum) {

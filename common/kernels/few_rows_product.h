@@ -5,10 +5,11 @@
 
 namespace cohort {
 
-// Products of a large matrix with few rows: the forward pass of a dense layer and the gradient of its
-// kernel, in a small batch. Memory limits them: a matrix that no cache holds is read or written once, in
-// order. A product for many rows packs it first, which moves it twice. Vector code; all matrices are dense and
-// row-major. The sum of an element has a fixed order, so its bits do not depend on how the work is split.
+// Products of a large matrix with few rows: the forward pass of a dense layer and the gradient of
+// its kernel, in a small batch. Memory limits them: a matrix that no cache holds is read or written
+// once, in order. A product for many rows packs it first, which moves it twice. Vector code; all
+// matrices are dense and row-major. The sum of an element has a fixed order, so its bits do not
+// depend on how the work is split.
 
 // The most rows for which these functions are worthwhile.
 inline constexpr int64_t kFewRows = 16;

@@ -78,8 +78,8 @@ HWY_INLINE V Polynomial(D d, V x, const float (&c)[N]) {
   return y;
 }
 
-// Polynomials fitted to erf(x) / x in x^2 for |x| < 1 and to log(1 - erf(x)) for 1 <= x <= 4; beyond
-// 4 the nearest float is 1.
+// Polynomials fitted to erf(x) / x in x^2 for |x| < 1 and to log(1 - erf(x)) for 1 <= x <= 4;
+// beyond 4 the nearest float is 1.
 HWY_INLINE V ErfOf(D d, V x) {
   constexpr float kSmall[] = {1.1283791670631547f,     -0.3761263848377474f,
                               0.11283782746647719f,    -0.026865445788033154f,

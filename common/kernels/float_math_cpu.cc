@@ -1,5 +1,5 @@
-// exp log sigmoid tanh erf softplus of float32, by the vector code of float_math.h. float64 runs by the
-// body of devices.
+// exp log sigmoid tanh erf softplus of float32, by the vector code of float_math.h. float64 runs by
+// the body of devices.
 #include <algorithm>
 
 #include "common/base/thread_pool.h"

@@ -73,8 +73,8 @@ class Kernel : public KernelTraits {
   virtual int64_t transfer_bytes() const { return 0; }
 };
 
-// Chooses the CPU kernel of a node by its op and the types of its values. Five ops have none, because
-// the executor handles them: `input`, `read`, `read_rows`, `constant`, `reshape`. Errors:
+// Chooses the CPU kernel of a node by its op and the types of its values. Five ops have none,
+// because the executor handles them: `input`, `read`, `read_rows`, `constant`, `reshape`. Errors:
 // Unimplemented for an op or a dtype that this build has no kernel for.
 absl::StatusOr<std::unique_ptr<Kernel>> CreateKernel(const Node& node, const Program& program);
 

@@ -67,8 +67,8 @@ absl::Status MultiplyRows(const Sizes& s, const double* a, const double* b, doub
   return absl::OkStatus();
 }
 
-// Computes c if few_rows_product.h has a function for it; otherwise returns false. The choice depends on the
-// sizes only.
+// Computes c if few_rows_product.h has a function for it; otherwise returns false. The choice
+// depends on the sizes only.
 bool MultiplyFewRows(const Sizes& s, const float* a, const float* b, float* c, ThreadPool* pool) {
   if (s.transpose_b) return false;
   if (!s.transpose_a && s.m <= kFewRows && s.k * s.n >= kLargeMatrix) {

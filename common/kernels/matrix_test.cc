@@ -61,8 +61,8 @@ TEMPLATE_TEST_CASE("matmul, with either side transposed", "", float, double) {
   CheckMatMul<TestType>(150, 70, 130, 3);
 }
 
-// A large matrix with few rows has functions of its own (few_rows_product.h), with groups of rows, columns that
-// fill no vector, and results that bypass the caches.
+// A large matrix with few rows has functions of its own (few_rows_product.h), with groups of rows,
+// columns that fill no vector, and results that bypass the caches.
 TEST_CASE("matmul of few rows with a large matrix") {
   const auto check = [](int64_t rows, int64_t k, int64_t n) {
     INFO(rows << " rows, " << k << "x" << n);

@@ -1,5 +1,5 @@
-// max_pool_grad of float32, by the vector code of pooling_float.h. Other pooling runs by the bodies of
-// devices.
+// max_pool_grad of float32, by the vector code of pooling_float.h. Other pooling runs by the bodies
+// of devices.
 #include <algorithm>
 #include <array>
 

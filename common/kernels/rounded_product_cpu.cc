@@ -1,6 +1,6 @@
-// matmul, batch_matmul, conv2d and its gradients with the attribute `precision`: operands are rounded
-// to bfloat16 or float16, and the ordinary float32 kernel runs on them. This is the specification;
-// devices multiply 16-bit operands.
+// matmul, batch_matmul, conv2d and its gradients with the attribute `precision`: operands are
+// rounded to bfloat16 or float16, and the ordinary float32 kernel runs on them. This is the
+// specification; devices multiply 16-bit operands.
 #include <utility>
 
 #include "common/base/thread_pool.h"

@@ -148,8 +148,8 @@ struct SigmoidCrossEntropy {
   }
 };
 
-// To bool: true unless it is zero. To an integer: rounded towards zero; a value out of range becomes
-// the nearest one in range, NaN 0.
+// To bool: true unless it is zero. To an integer: rounded towards zero; a value out of range
+// becomes the nearest one in range, NaN 0.
 template <typename From, typename To>
 COHORT_HD To Convert(From x) {
   if constexpr (std::is_same_v<To, bool>) {

@@ -8,7 +8,8 @@
 
 namespace cohort {
 
-// The closures of a synchronous step whose gradients count: with `backup_work: drop` not all of them.
+// The closures of a synchronous step whose gradients count: with `backup_work: drop` not all of
+// them.
 uint32_t UsedClosures(const v1::StrategySpec& strategy, uint32_t closures_per_step);
 
 // Returns the line that states how many records a closure has and how many an update is made of, as

@@ -12,13 +12,14 @@ namespace v1 {
 class Layout;
 }
 
-// If servers apply each push by itself, the worker clips its gradients before it pushes them, because
-// only the worker has those of all variables. (In mode sync, servers clip the sum of a step.)
+// If servers apply each push by itself, the worker clips its gradients before it pushes them,
+// because only the worker has those of all variables. (In mode sync, servers clip the sum of a
+// step.)
 
 // Returns the program with gradients that are clipped as the optimizers of the layout demand.
 // Divided by the weight of the loss, a push is a clipped gradient of the mean loss. Gradients that
-// are clipped already stay as they are. Needs only `variables` and `optimizers` of the layout; other
-// variables are not clipped. Errors: those of CompleteOptimizer.
+// are clipped already stay as they are. Needs only `variables` and `optimizers` of the layout;
+// other variables are not clipped. Errors: those of CompleteOptimizer.
 absl::StatusOr<Program> ClipPushes(const Program& program, const v1::Layout& layout);
 
 // True if ClipPushes changes nothing. Errors: as above.

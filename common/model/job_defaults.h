@@ -16,8 +16,8 @@ namespace cohort {
 // Sets the defaults of all parts that a job has once.
 void SetJobDefaults(v1::JobSpec* job);
 
-// Sets the defaults of a message that the reader has just created: a dataset, or the mixed precision.
-// `path` distinguishes the training set ("data.train") from others.
+// Sets the defaults of a message that the reader has just created: a dataset, or the mixed
+// precision. `path` distinguishes the training set ("data.train") from others.
 void SetReadingDefaults(const std::string& path, google::protobuf::Message* message);
 
 // Sets the defaults that depend on other keys, after reading. A validation set without a source has

@@ -38,7 +38,8 @@ struct ModelSummary {
 //   └─────────────────┴──────────────┴─────────┘
 //    Total params: 100,480 (392.50 KB)
 //
-// If a layer names a device, the last column has the devices. Columns are as wide as their contents. Ends with a newline.
+// If a layer names a device, the last column has the devices. Columns are as wide as their
+// contents. Ends with a newline.
 std::string FormatSummary(const ModelSummary& summary);
 
 // "1,234,567".

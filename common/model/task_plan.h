@@ -41,8 +41,8 @@ struct TaskPlan {
   ClusterSpec LocalCluster(std::span<const int> ports) const;
 };
 
-// The tasks of a strategy on these devices. A strategy of one process ignores `counts`. Errors: those of
-// ParseReplicaDevices; exit 64 if a strategy of one replica gets several devices.
+// The tasks of a strategy on these devices. A strategy of one process ignores `counts`. Errors:
+// those of ParseReplicaDevices; exit 64 if a strategy of one replica gets several devices.
 absl::StatusOr<TaskPlan> PlanTasks(const StrategyClass& strategy, const DeviceOptions& devices,
                                    const TaskCounts& counts);
 

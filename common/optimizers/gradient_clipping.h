@@ -15,8 +15,9 @@ class ClassConfig;
 class OptimizerSpec;
 }  // namespace v1
 
-// How an optimizer clips gradients of the mean loss before its rule sees them: clipvalue, clipnorm and
-// global_clipnorm of Keras (keras/src/optimizers/base_optimizer.py). 0 counts as None, as in Keras.
+// How an optimizer clips gradients of the mean loss before its rule sees them: clipvalue, clipnorm
+// and global_clipnorm of Keras (keras/src/optimizers/base_optimizer.py). 0 counts as None, as in
+// Keras.
 struct GradientClipping {
   enum class Kind {
     kNone,

@@ -35,8 +35,8 @@ struct UpdateTarget {
   void* variable_out = nullptr;
   const void* slots_in[kMaxSlots] = {};  // in the order of OptimizerRule::slots()
   void* slots_out[kMaxSlots] = {};
-  // The new values of the variable are more than the caches hold, and they are not read soon: they need not go
-  // through the caches. Only where they are written differs.
+  // The new values of the variable are more than the caches hold, and they are not read soon: they
+  // need not go through the caches. Only where they are written differs.
   bool past_caches = false;
 };
 
@@ -49,8 +49,8 @@ struct DenseUpdate {
   const void* gradient = nullptr;
   double weight = 1;  // the divisor of the gradient; 0 counts as a gradient of zeros
   uint64_t step = 0;  // place + ordinal: from 0, as Keras' `iterations`
-  // Set to true if the gradient contains a NaN or an infinity and the weight is not 0; otherwise not written. May be
-  // null.
+  // Set to true if the gradient contains a NaN or an infinity and the weight is not 0; otherwise
+  // not written. May be null.
   bool* non_finite = nullptr;
 };
 

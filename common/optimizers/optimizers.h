@@ -43,13 +43,14 @@ const SchemaSet& OptimizerSchemas();
 
 // Checks a specification and fills in Keras' defaults; sparse_update is "keras" by default. The
 // result stays as it is if it is completed again. Errors: those of CompleteConfig and
-// SchemaSet::FindSchema, and InvalidArgument for an unknown sparse_update, or for more than one kind of
-// clipping. `argument` (may be null) receives the name of the argument that the error is about.
+// SchemaSet::FindSchema, and InvalidArgument for an unknown sparse_update, or for more than one
+// kind of clipping. `argument` (may be null) receives the name of the argument that the error is
+// about.
 absl::StatusOr<v1::OptimizerSpec> CompleteOptimizer(const v1::OptimizerSpec& given,
                                                     std::string* argument = nullptr);
 
-// Completes the specification of a class with its arguments. An empty `sparse_update` is the default.
-// Errors and `argument`: those of CompleteOptimizer.
+// Completes the specification of a class with its arguments. An empty `sparse_update` is the
+// default. Errors and `argument`: those of CompleteOptimizer.
 absl::StatusOr<v1::OptimizerSpec> MakeOptimizer(const v1::ClassConfig& config,
                                                 std::string_view sparse_update,
                                                 std::string* argument = nullptr);

@@ -19,13 +19,14 @@
 
 namespace cohort {
 
-// Applies the updates that a step has left in the memory of a device. Implemented by the executable that
-// ran the step.
+// Applies the updates that a step has left in the memory of a device. Implemented by the executable
+// that ran the step.
 class ResidentUpdate {
  public:
   virtual ~ResidentUpdate() = default;
-  // Updates the variables of one group (ResidentVariables::Variable::group), and waits for it. `step`: as
-  // in DenseUpdate. Errors: those of the device; then the variables of the group are undefined.
+  // Updates the variables of one group (ResidentVariables::Variable::group), and waits for it.
+  // `step`: as in DenseUpdate. Errors: those of the device; then the variables of the group are
+  // undefined.
   virtual absl::Status Apply(uint32_t group, uint64_t step) = 0;
 };
 
@@ -33,8 +34,9 @@ class ResidentUpdate {
 inline constexpr uint32_t kNoGroup = ~uint32_t{0};
 
 // Variables of a model, by name, that live in the memory of one device with their optimizer slots.
-// Programs that are compiled with them (CompileOptions) read and update them there; nothing is copied but
-// by the functions below. Those that copy a variable must not be called while a step uses it. Thread-safe.
+// Programs that are compiled with them (CompileOptions) read and update them there; nothing is
+// copied but by the functions below. Those that copy a variable must not be called while a step
+// uses it. Thread-safe.
 class ResidentVariables {
  public:
   struct Variable {
@@ -59,12 +61,12 @@ class ResidentVariables {
 
   explicit ResidentVariables(std::shared_ptr<Device> device) : device_(std::move(device)) {}
 
-  // Makes room for a variable, whose contents are undefined. Keeps one that is there with the same dtype,
-  // dims and group, and its rule; if it lacks slots, it gets others, which are undefined. Errors: AlreadyExists: it is
-  // there and differs; ResourceExhausted: the device lacks memory.
+  // Makes room for a variable, whose contents are undefined. Keeps one that is there with the same
+  // dtype, dims and group, and its rule; if it lacks slots, it gets others, which are undefined.
+  // Errors: AlreadyExists: it is there and differs; ResourceExhausted: the device lacks memory.
   absl::Status Reserve(const Spec& spec);
-  // Reserves a variable of group 0, and uploads it with fresh slots. `rule` outlives this object; null if
-  // the variable is not trained. Errors: AlreadyExists; those of Reserve and of the device.
+  // Reserves a variable of group 0, and uploads it with fresh slots. `rule` outlives this object;
+  // null if the variable is not trained. Errors: AlreadyExists; those of Reserve and of the device.
   absl::Status Add(std::string_view name, const Tensor& value, const OptimizerRule* rule);
 
   // Copies rows of the value (slot -1) or of a slot. The bytes are whole rows. Errors: NotFound,
@@ -78,8 +80,8 @@ class ResidentVariables {
                         const ResidentVariables& from);
   // Returns the value, then the slots. Errors: NotFound; those of the device.
   absl::StatusOr<std::vector<Tensor>> Download(std::string_view name) const;
-  // Replaces what Download returns. Errors: NotFound; InvalidArgument for tensors of another number,
-  // dtype or shape; those of the device.
+  // Replaces what Download returns. Errors: NotFound; InvalidArgument for tensors of another
+  // number, dtype or shape; those of the device.
   absl::Status Upload(std::string_view name, std::span<const Tensor> tensors);
 
   // Finds the variable of a program. Errors: NotFound; InvalidArgument for one of another dtype or

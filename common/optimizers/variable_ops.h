@@ -16,8 +16,8 @@
 namespace cohort {
 
 // What a step does with variables that lie in the memory of a device: it reads rows, updates values
-// and slots by the rules of optimizers, and applies the other kinds of pushes. Each of these is an op
-// of the step's graph (common/device/graph_plan.h), so that nothing but keys and constants is
+// and slots by the rules of optimizers, and applies the other kinds of pushes. Each of these is an
+// op of the step's graph (common/device/graph_plan.h), so that nothing but keys and constants is
 // uploaded for it. All pointers below are addresses of the device.
 
 // A variable, or a range of its rows, with the slots of its optimizer.
@@ -54,8 +54,8 @@ struct VariableRun {
   int64_t keys = 0;   // the number of keys
 };
 
-// One op on a variable. The graph is made once: what depends on the run lies in a *body* in the memory
-// of the device, which is uploaded before.
+// One op on a variable. The graph is made once: what depends on the run lies in a *body* in the
+// memory of the device, which is uploaded before.
 class VariableOp {
  public:
   virtual ~VariableOp() = default;
@@ -68,8 +68,8 @@ class VariableOp {
   virtual void AddTo(GraphPlan* plan, const uint8_t* body) const = 0;
 };
 
-// Makes the ops for one kind of device. Errors of all functions: Unimplemented for a dtype without a
-// kernel. Constant and thread-safe.
+// Makes the ops for one kind of device. Errors of all functions: Unimplemented for a dtype without
+// a kernel. Constant and thread-safe.
 class VariableOps {
  public:
   // Errors: Unimplemented: this build has no kernels for the kind.
@@ -85,8 +85,8 @@ class VariableOps {
   virtual absl::StatusOr<std::unique_ptr<VariableOp>> GradientScale(const void* weight, DType dtype,
                                                                     double* to) const = 0;
 
-  // Updates a variable and its slots as `rule` does on the CPU: ApplyDense, or ApplyRows with keys. A
-  // gradient whose `scale` is 0 counts as zeros. `rule` outlives the op.
+  // Updates a variable and its slots as `rule` does on the CPU: ApplyDense, or ApplyRows with keys.
+  // A gradient whose `scale` is 0 counts as zeros. `rule` outlives the op.
   virtual absl::StatusOr<std::unique_ptr<VariableOp>> Update(const OptimizerRule* rule,
                                                              const DeviceVariable& variable,
                                                              const DevicePush& gradient,

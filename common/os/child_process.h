@@ -26,8 +26,9 @@ struct ChildProcessOptions {
   int death_signal = SIGKILL;  // that it gets when the thread that has started it ends
 };
 
-// Returns the error of a program that exec could not run, with its errno: NotFound or PermissionDenied
-// (exit 71). It names the program and, if that is missing from a build tree, the command that builds it.
+// Returns the error of a program that exec could not run, with its errno: NotFound or
+// PermissionDenied (exit 71). It names the program and, if that is missing from a build tree, the
+// command that builds it.
 absl::Status CannotExecute(const std::string& program, int error);
 
 // A program that runs as a child of this process. No signal is blocked in it, and SIGPIPE and

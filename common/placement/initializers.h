@@ -24,8 +24,8 @@ class InitializerSpec;
 // Element i of the logical variable (row-major; in a hash table key * row_elements + column, modulo
 // 2^64) takes 64 bits: words 2 (i % 2) and 2 (i % 2) + 1 of the Philox block whose counter is
 // {i / 2, 0, 0} and whose key is derived from seed and name. TruncatedNormal takes the counter
-// {i / 2, t, 0} of the first try t that lies within two standard deviations. Orthogonal computes the
-// whole matrix once, from normal numbers: each shard of the variable does. A plain value type.
+// {i / 2, t, 0} of the first try t that lies within two standard deviations. Orthogonal computes
+// the whole matrix once, from normal numbers: each shard of the variable does. A plain value type.
 class Initializer {
  public:
   // GlorotUniform, RandomUniform, RandomNormal, TruncatedNormal, Zeros, Ones, Constant, Identity,

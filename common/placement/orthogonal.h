@@ -14,9 +14,9 @@ namespace cohort {
 absl::Status CheckOrthogonalSize(uint64_t rows, uint64_t columns);
 
 // Computes `gain` times the orthogonal factor Q of the matrix of these normal numbers (row-major,
-// with the longer side as its rows), with a positive diagonal of R, as Keras' Orthogonal; transposed
-// if there are fewer rows than columns. Element (row, column) is at row * columns + column. Errors:
-// those of CheckOrthogonalSize.
+// with the longer side as its rows), with a positive diagonal of R, as Keras' Orthogonal;
+// transposed if there are fewer rows than columns. Element (row, column) is at row * columns +
+// column. Errors: those of CheckOrthogonalSize.
 absl::StatusOr<std::vector<double>> OrthogonalMatrix(uint64_t rows, uint64_t columns, double gain,
                                                      absl::FunctionRef<double(uint64_t)> normal);
 

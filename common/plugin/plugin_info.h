@@ -21,8 +21,8 @@
 namespace cohort {
 
 // What a plugin was built with: constant data in its file. A program finds it there by its first
-// bytes before it loads the file. So it refuses a plugin that does not suit it, and executes nothing
-// of that plugin.
+// bytes before it loads the file. So it refuses a plugin that does not suit it, and executes
+// nothing of that plugin.
 struct PluginInfo {
   static constexpr std::string_view kMagic = "COHORT-PLUGIN-1:";
 

@@ -49,8 +49,8 @@ class DataClasses : public PluginRegistry {
 };
 
 // Loads the files that are not loaded yet and lets each register its classes. `make` makes the
-// registry of one plugin. `lazy`: functions of the plugin that this program cannot link are no error
-// until they are called. `log` may be null. Errors: those of LoadPlugins.
+// registry of one plugin. `lazy`: functions of the plugin that this program cannot link are no
+// error until they are called. `log` may be null. Errors: those of LoadPlugins.
 absl::Status LoadPluginFiles(std::span<const std::string> files, bool lazy, Logger* log,
                              std::unique_ptr<DataClasses> (*make)());
 

@@ -5,8 +5,8 @@
 
 namespace cohort {
 
-// What a plugin adds its classes to, each as a function that returns the class. A program calls only
-// the functions of the kinds that it uses:
+// What a plugin adds its classes to, each as a function that returns the class. A program calls
+// only the functions of the kinds that it uses:
 //
 //   sources, transforms       chief, worker, evaluator, `cohort`
 //   layers, losses, metrics   chief, evaluator, `cohort`; a worker gets their operations

@@ -71,7 +71,8 @@ class ClassRegistry : public SchemaSet {
     added_.clear();
   }
 
-  // Errors: AlreadyExists; those of Class::CheckClass, if it has this function: what the class lacks.
+  // Errors: AlreadyExists; those of Class::CheckClass, if it has this function: what the class
+  // lacks.
   absl::Status Register(Class c) {
     if constexpr (requires { c.CheckClass(); }) {
       const absl::Status complete = c.CheckClass();

@@ -48,7 +48,8 @@ struct Argument {
   std::vector<std::string> choices;         // a string is one of them; empty: any
   const SchemaSet& (*classes)() = nullptr;  // an object has one of these classes
   std::string usual_class;  // an object by name has it if only its arguments are given
-  // Of a list: its items may be lists, which count as their items, and may be none, which counts as -1.
+  // Of a list: its items may be lists, which count as their items, and may be none, which counts as
+  // -1.
   bool nested = false;
   bool none_items = false;
   // Keras has this argument and this version of Cohort does not: only its default is accepted.

@@ -13,8 +13,8 @@ namespace cohort {
 
 // A parameter server records the outcome of every push section here, for the invariant checker. A
 // daemon writes a text file, the simulator uses memory. Each section has one line, with decimal
-// numbers and the verdict applied, duplicate, settled, fenced, moved, invalid, staged or dropped. When
-// a synchronous step is closed, each member has another line, with the verdict applied:
+// numbers and the verdict applied, duplicate, settled, fenced, moved, invalid, staged or dropped.
+// When a synchronous step is closed, each member has another line, with the verdict applied:
 //
 //   # cohort apply log 1 <incarnation>
 //   <closure> <ordinal> <attempt> <place> <timeline> <generation> <tablet> <verdict>

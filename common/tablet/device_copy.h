@@ -16,11 +16,12 @@
 
 namespace cohort {
 
-// The values and slots of a tablet in the memory of devices, where steps read and update them. The blocks in
-// the host's memory remain, and what needs them there, as a snapshot, fetches the newest values.
+// The values and slots of a tablet in the memory of devices, where steps read and update them. The
+// blocks in the host's memory remain, and what needs them there, as a snapshot, fetches the newest
+// values.
 //
-// Each update of a shard makes a new version, in the blocks or at home. A version is copied to the other
-// places when they need it:
+// Each update of a shard makes a new version, in the blocks or at home. A version is copied to the
+// other places when they need it:
 //
 //   blocks ◄── ToHost ── home ── ToReader ──► other readers (values without slots)
 //      └────── ToHome ──►
@@ -28,16 +29,17 @@ namespace cohort {
 // Not thread-safe: it belongs to its tablet.
 class DeviceCopy {
  public:
-  // Makes room for all variables of the shards; their values are still in the blocks. `rules`: what the rules
-  // of the shards belong to. Errors: those of ResidentVariables::Reserve.
+  // Makes room for all variables of the shards; their values are still in the blocks. `rules`: what
+  // the rules of the shards belong to. Errors: those of ResidentVariables::Reserve.
   static absl::StatusOr<std::unique_ptr<DeviceCopy>> Make(
       std::span<const std::unique_ptr<Shard>> shards, std::shared_ptr<const LayoutRules> rules,
       DevicePlaces places, uint32_t tablet);
 
   const std::shared_ptr<Device>& home() const { return home_variables().device(); }
 
-  // Bring the newest version to a place. `shard`: an index. Errors: those of the device; InvalidArgument for
-  // a reader that has no part here; that of an earlier update, which has left the values undefined.
+  // Bring the newest version to a place. `shard`: an index. Errors: those of the device;
+  // InvalidArgument for a reader that has no part here; that of an earlier update, which has left
+  // the values undefined.
   absl::Status ToHost(size_t shard);
   absl::Status ToHome(size_t shard);
   absl::Status ToReader(const ResidentVariables* reader);
@@ -50,11 +52,12 @@ class DeviceCopy {
   // The values must not be read any more.
   void Lose(const absl::Status& why) { lost_ = why; }
 
-  // Applies what a step of the only reader has left on the device. Errors: Unimplemented for a variable that
-  // other tablets have a part of; those of ToHome; those of `update`: then the values are lost.
+  // Applies what a step of the only reader has left on the device. Errors: Unimplemented for a
+  // variable that other tablets have a part of; those of ToHome; those of `update`: then the values
+  // are lost.
   absl::Status Update(ResidentUpdate* update, uint64_t step);
-  // Updates a shard at home with a gradient there, as Shard::Apply does. ToHome precedes it. Errors: those of
-  // the device; then the values are lost.
+  // Updates a shard at home with a gradient there, as Shard::Apply does. ToHome precedes it.
+  // Errors: those of the device; then the values are lost.
   absl::Status Apply(size_t shard, const DeviceGradient& gradient, double weight, uint64_t step);
 
  private:

@@ -185,8 +185,8 @@ DeviceMemory Gradient(Device* device, size_t elements, float factor) {
   return *std::move(memory);
 }
 
-// What three closures of a step leave behind, which come in this order. Some of their gradients may be on
-// devices.
+// What three closures of a step leave behind, which come in this order. Some of their gradients may
+// be on devices.
 struct Step {
   std::vector<uint32_t> order = {0, 1, 2};
   std::vector<bool> on_device = {true, true, true};

@@ -16,20 +16,20 @@
 
 namespace cohort {
 
-// The sums of gradients of some rows of a shard, in the memory of the device where the shard lies. The
-// caller gives each row a *place*, from 0 on, and keeps the keys. Not thread-safe.
+// The sums of gradients of some rows of a shard, in the memory of the device where the shard lies.
+// The caller gives each row a *place*, from 0 on, and keeps the keys. Not thread-safe.
 class DeviceRowSum {
  public:
   // `info` outlives this object.
   DeviceRowSum(std::shared_ptr<Device> device, const ShardInfo* info)
       : device_(std::move(device)), info_(info) {}
 
-  // Adds row i of `values`, in memory of the host or of a device, to the sum at places[i]. A place has at most
-  // one row of a call. `used`: how many places are used, these included. Errors: those of the device; then
-  // the sums are undefined.
+  // Adds row i of `values`, in memory of the host or of a device, to the sum at places[i]. A place
+  // has at most one row of a call. `used`: how many places are used, these included. Errors: those
+  // of the device; then the sums are undefined.
   absl::Status Add(const uint8_t* values, std::span<const int64_t> places, size_t used);
-  // Puts the sums in the order of `places` behind one another, with the keys of their rows, which ascend. They
-  // stay valid until the next Add. Errors: those of the device.
+  // Puts the sums in the order of `places` behind one another, with the keys of their rows, which
+  // ascend. They stay valid until the next Add. Errors: those of the device.
   absl::StatusOr<DeviceGradient> Sort(std::span<const int64_t> places,
                                       std::span<const int64_t> keys);
   // Copies the sums to the host, in the order of their places. Errors: those of the device.

@@ -21,15 +21,15 @@ struct DeviceGradient {
   int64_t keys = 0;  // rows of this gradient, if it is one of rows
 };
 
-// The sum of the dense gradients of one shard, in the memory of the device where the shard lies. Not
-// thread-safe.
+// The sum of the dense gradients of one shard, in the memory of the device where the shard lies.
+// Not thread-safe.
 class DeviceSum {
  public:
   // Errors: those of the device.
   static absl::StatusOr<std::unique_ptr<DeviceSum>> Make(std::shared_ptr<Device> device,
                                                          const ShardInfo& info);
-  // Adds a whole gradient, whose parts are in memory of the host or of a device. `first`: it takes the place
-  // of what was there. Errors: those of the device; then the sum is undefined.
+  // Adds a whole gradient, whose parts are in memory of the host or of a device. `first`: it takes
+  // the place of what was there. Errors: those of the device; then the sum is undefined.
   absl::Status Add(std::span<const PushEntryView> parts, bool first);
 
   DeviceGradient gradient() const { return {.push = {.values = sum_.data()}}; }

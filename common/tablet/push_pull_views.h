@@ -35,8 +35,8 @@ struct PushEntryView {
   // If not empty, holds the values instead of `values`: consecutive pieces, cut anywhere, without
   // alignment. Only dense gradients have pieces.
   std::span<const std::span<const uint8_t>> pieces;
-  // Not null: the values are in the memory of this device. Only gradients of a step thread of this process are
-  // there.
+  // Not null: the values are in the memory of this device. Only gradients of a step thread of this
+  // process are there.
   Device* device = nullptr;
 
   size_t value_bytes() const {
@@ -62,8 +62,8 @@ struct PushHeaderView {
   double weight = 0;
   StepPlace step;
   int64_t iteration_offset = 0;  // the optimizer sees place + id.ordinal + this
-  // Not null: the entries have no values. This applies what the step has left in the memory of the device
-  // where the variables lie. Only a step thread of this process sets it.
+  // Not null: the entries have no values. This applies what the step has left in the memory of the
+  // device where the variables lie. Only a step thread of this process sets it.
   ResidentUpdate* resident = nullptr;
   bool operator==(const PushHeaderView&) const = default;
 };
@@ -78,8 +78,8 @@ struct PullEntryView {
 struct PullSectionView {
   uint32_t tablet = 0;
   uint64_t term = 0;
-  // Not null: the step reads the variables there, and the section has no entries. Only a step thread of this
-  // process sets it.
+  // Not null: the step reads the variables there, and the section has no entries. Only a step
+  // thread of this process sets it.
   const ResidentVariables* reader = nullptr;
   std::span<const PullEntryView> entries;
 };

@@ -62,10 +62,10 @@ struct ShardBlock {
   BufferRef slots[kMaxSlots];
 };
 
-// The memory of one shard: its values and slots, in blocks of about a megabyte, copied on write. The
-// values of a large shard lie in one run of memory: those of block i are followed by those of block
-// i + 1. An update of some blocks that are shared breaks the run; an update of all blocks restores it.
-// Only copied() is thread-safe.
+// The memory of one shard: its values and slots, in blocks of about a megabyte, copied on write.
+// The values of a large shard lie in one run of memory: those of block i are followed by those of
+// block i + 1. An update of some blocks that are shared breaks the run; an update of all blocks
+// restores it. Only copied() is thread-safe.
 class ShardBlocks {
  public:
   // Allocates; the contents are set by Fill. `pool` outlives the blocks.
@@ -75,7 +75,8 @@ class ShardBlocks {
   // set). Errors: those of `fill`.
   using Filler = absl::FunctionRef<absl::Status(int, int64_t, int64_t, std::span<uint8_t>)>;
   absl::Status Fill(Filler fill);
-  // The same for blocks that are in use: shared buffers stay as they are, and fresh ones take their place.
+  // The same for blocks that are in use: shared buffers stay as they are, and fresh ones take their
+  // place.
   absl::Status Overwrite(Filler fill);
 
   const ShardInfo& info() const { return *info_; }

@@ -46,8 +46,8 @@ class InitialValues {
  public:
   virtual ~InitialValues() = default;
   // Reads rows [row_begin, row_begin + rows) of the shard's variable, if the values have it, and
-  // leaves `out` as it is if not. Rows count within the variable. Errors: DataLoss if the variable has
-  // another shape or type there.
+  // leaves `out` as it is if not. Rows count within the variable. Errors: DataLoss if the variable
+  // has another shape or type there.
   virtual absl::Status ReadRows(const ShardInfo& shard, uint64_t row_begin, uint64_t rows,
                                 std::span<uint8_t> out) = 0;
 };

@@ -26,9 +26,9 @@ class StagedShard {
   absl::Status Check(const ShardInfo& info, std::span<const PushEntryView> entries) const;
   // Notes the kind of entries that will be added.
   void Note(std::span<const PushEntryView> entries);
-  // Adds the entries of the next member, which were noted. `home`: the device where the shard lies, or null.
-  // Gradients are summed there if the first of them is in the memory of a device. Errors: those of the device;
-  // then the sum is undefined.
+  // Adds the entries of the next member, which were noted. `home`: the device where the shard lies,
+  // or null. Gradients are summed there if the first of them is in the memory of a device. Errors:
+  // those of the device; then the sum is undefined.
   absl::Status Add(const ShardInfo& info, std::span<const PushEntryView> entries,
                    const std::shared_ptr<Device>& home);
   // True if the gradients' sum is in the memory of a device.
@@ -37,13 +37,13 @@ class StagedShard {
   absl::StatusOr<DeviceGradient> FinishOnDevice();
   // Brings that sum to the host's memory. Errors: those of the device.
   absl::Status BringToHost(const ShardInfo& info);
-  // Adds the squares of the gradient, divided by `weight`; nothing if there is no gradient. Errors: those of
-  // the device.
+  // Adds the squares of the gradient, divided by `weight`; nothing if there is no gradient. Errors:
+  // those of the device.
   absl::Status AddSquares(const ShardInfo& info, double weight, ExactSum* squares) const;
   // Clips each element of the gradient, if there is one, to [-most, most].
   void Clip(const ShardInfo& info, double most);
-  // True if a member's gradient is in a sum that no member has brought: the ranks of a group sum it,
-  // and its owner's push brings it (CollectiveGroup).
+  // True if a member's gradient is in a sum that no member has brought: the ranks of a group sum
+  // it, and its owner's push brings it (CollectiveGroup).
   bool lacks_sum() const { return summed_elsewhere_ && members_ == 0; }
   // True if a member has pushed anything.
   bool has_any() const { return members_ > 0; }
@@ -125,8 +125,8 @@ class StagedStep {
   const Member* Find(uint32_t index) const;
   // Errors: InvalidArgument if the push does not fit to what is staged.
   absl::Status Check(const PushHeaderView& header, std::span<const Group> groups) const;
-  // Stages a push that has passed Check and is not staged yet. Errors: those of a device; then the step must
-  // be restarted.
+  // Stages a push that has passed Check and is not staged yet. Errors: those of a device; then the
+  // step must be restarted.
   absl::Status Add(const PushHeaderView& header, std::span<const Group> groups);
   // Completes the sums of these members, ascending; those that are not staged here have pushed
   // nothing to this tablet. Returns the members that are. Errors: those of Add.

@@ -94,9 +94,9 @@ struct TabletTestFaults {
 // applies the sum of the step's closures once, under the ids of its members. The step's number is
 // open_step() from the close of the step before to its own.
 //
-// The values may have a second place, the memory of a device (DeviceCopy). Then a step of this process can
-// read them there, and its push updates them there; gradients of a synchronous step are summed there. All
-// else works on the blocks in the host's memory.
+// The values may have a second place, the memory of a device (DeviceCopy). Then a step of this
+// process can read them there, and its push updates them there; gradients of a synchronous step are
+// summed there. All else works on the blocks in the host's memory.
 //
 // A push is all or nothing: Push checks every entry before the first byte changes. It records the
 // id and applies the entries under one lock, so that no pull and no snapshot sees one without the
@@ -126,8 +126,8 @@ class Tablet {
   ~Tablet();
 
   // Set the contents before the tablet is served: by the variables' initializers, or by
-  // `fill`(shard, slot (-1: the values), first row within the shard, rows, bytes to set). Bytes that
-  // `fill` leaves keep what they are.
+  // `fill`(shard, slot (-1: the values), first row within the shard, rows, bytes to set). Bytes
+  // that `fill` leaves keep what they are.
   absl::Status Initialize(const v1::Layout& layout);
   using Filler =
       absl::FunctionRef<absl::Status(const ShardInfo&, int, int64_t, int64_t, std::span<uint8_t>)>;
@@ -135,8 +135,8 @@ class Tablet {
   // Adds the applied and settled ids of a cut, and sets its version.
   absl::Status Restore(const v1::AppliedSetProto& applied, uint64_t version);
 
-  // Gives the values a second place, instead of one that they have. No readers: none. Errors: those of DeviceCopy::Make, and of
-  // DeviceCopy::ToHost for the place before.
+  // Gives the values a second place, instead of one that they have. No readers: none. Errors: those
+  // of DeviceCopy::Make, and of DeviceCopy::ToHost for the place before.
   absl::Status Reside(DevicePlaces places);
 
   // Applies one section and fills `result`. `generation` is the request's; the tablet accepts only
@@ -148,11 +148,11 @@ class Tablet {
   // norm. Applies nothing. `close` has no norms yet. Errors: FailedPrecondition if another step is
   // open, the step was staged under a later try, or the tablet is retired.
   absl::Status AddSquares(const StepClose& close, SquareSums* squares);
-  // Applies what the members have staged, once, unless the step is skipped, and opens the next step. Fills `applied` with the
-  // members that have pushed to this tablet. Does nothing if the step is closed already. Errors:
-  // FailedPrecondition if an earlier step is open, the step was staged under a later try, or the
-  // tablet is retired; InvalidArgument if a norm is missing, or the sum of a gradient that the ranks
-  // of a group sum; ResourceExhausted if the ids do not fit
+  // Applies what the members have staged, once, unless the step is skipped, and opens the next
+  // step. Fills `applied` with the members that have pushed to this tablet. Does nothing if the
+  // step is closed already. Errors: FailedPrecondition if an earlier step is open, the step was
+  // staged under a later try, or the tablet is retired; InvalidArgument if a norm is missing, or
+  // the sum of a gradient that the ranks of a group sum; ResourceExhausted if the ids do not fit
   // (AppliedSet).
   absl::Status Close(const StepClose& close, PushEffect* effect,
                      std::vector<StagedStep::Member>* applied);
@@ -162,14 +162,14 @@ class Tablet {
   uint64_t open_step() const { return open_step_.load(std::memory_order_acquire); }
 
   // Answers one section: all shards at the same version. Appends one slice for each entry of
-  // `result`. `step`: the synchronous step that reads, 0: none. Before that step is open, the answer
-  // is LATER; after it, DROPPED. The values that a resident section is about are on the device when this
-  // returns.
+  // `result`. `step`: the synchronous step that reads, 0: none. Before that step is open, the
+  // answer is LATER; after it, DROPPED. The values that a resident section is about are on the
+  // device when this returns.
   void Pull(uint64_t generation, uint64_t step, const PullSectionView& section,
             v1::PullResult* result, std::vector<PayloadSlice>* payload);
 
-  // References all blocks: O(blocks), no copy, unless the values are on a device. Later pushes do not change
-  // the snapshot. Errors: those of DeviceCopy::ToHost.
+  // References all blocks: O(blocks), no copy, unless the values are on a device. Later pushes do
+  // not change the snapshot. Errors: those of DeviceCopy::ToHost.
   absl::StatusOr<TabletSnapshot> Snapshot(uint64_t watermark);
 
   // After the return, the tablet neither applies nor answers requests of an older generation.
@@ -196,7 +196,8 @@ class Tablet {
          std::vector<std::unique_ptr<Shard>> shards, std::vector<ShardClipping> clippings);
 
   absl::Status NotOnDevice() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // A part of a step has reached a sum or a shard, and the rest has not: no value may be read any more.
+  // A part of a step has reached a sum or a shard, and the rest has not: no value may be read any
+  // more.
   absl::Status Lose(absl::Status why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The newest values of a shard are in its blocks when this returns.
   absl::Status BringToHost(size_t shard) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -224,10 +225,11 @@ class Tablet {
   absl::Status CheckClose(const StepClose& close) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckNorms(const StepClose& close) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckSums(const StepClose& close) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Brings the values of a shard to where its sum is, or both to the host's memory if the sum is clipped.
+  // Brings the values of a shard to where its sum is, or both to the host's memory if the sum is
+  // clipped.
   absl::Status Join(size_t shard) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Applies the sum of a shard. Returns true if it contained a NaN or an infinity; a device does not look.
-  // Errors: those of DeviceCopy::ApplySum.
+  // Applies the sum of a shard. Returns true if it contained a NaN or an infinity; a device does
+  // not look. Errors: those of DeviceCopy::ApplySum.
   absl::StatusOr<bool> ApplySum(size_t shard, const StepClose& close, double weight)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 

@@ -10,9 +10,9 @@
 namespace cohort {
 
 // The runs of memory that hold all values of one shard, each run one version of them: the newest
-// version, older versions that readers and snapshots still reference, and spare runs. Whoever writes
-// a whole version while the newest one is shared writes it to another run, so that a reader finds
-// every version in one piece. Not thread-safe.
+// version, older versions that readers and snapshots still reference, and spare runs. Whoever
+// writes a whole version while the newest one is shared writes it to another run, so that a reader
+// finds every version in one piece. Not thread-safe.
 class ValueRuns {
  public:
   // Returns `bytes` bytes that are not initialized; an empty reference if there is no such memory.

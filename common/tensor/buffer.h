@@ -16,7 +16,8 @@ class BufferMemory {
  public:
   virtual ~BufferMemory() = default;
 
-  // Set by the buffer's owner: the buffer holds an older version of what the owner now has elsewhere.
+  // Set by the buffer's owner: the buffer holds an older version of what the owner now has
+  // elsewhere.
   std::atomic<bool> superseded{false};
 };
 

@@ -9,8 +9,8 @@
 namespace cohort {
 
 // The type to which operands of matrix products and convolutions are rounded (mixed precision).
-// bfloat16 has 8 bits of exponent and 7 of mantissa. float16 (IEEE 754 binary16) has 5 and 10: it is
-// more exact, but values above 65504 become infinite, and values below 2^-24 vanish.
+// bfloat16 has 8 bits of exponent and 7 of mantissa. float16 (IEEE 754 binary16) has 5 and 10: it
+// is more exact, but values above 65504 become infinite, and values below 2^-24 vanish.
 enum class Precision : uint8_t { kFloat32, kBfloat16, kFloat16 };
 
 constexpr std::string_view PrecisionName(Precision precision) {

@@ -22,8 +22,8 @@ inline std::string GoldenLine(std::string_view text) {
   return line;
 }
 
-// Compares what a test observed with a golden file of the source tree. Returns the cases that differ,
-// or "". With COHORT_UPDATE_GOLDEN=1 it writes the file and returns "".
+// Compares what a test observed with a golden file of the source tree. Returns the cases that
+// differ, or "". With COHORT_UPDATE_GOLDEN=1 it writes the file and returns "".
 //
 //   name of a case
 //       what the test observed, in one line

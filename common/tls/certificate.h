@@ -10,8 +10,8 @@
 
 namespace cohort {
 
-// A certificate in PEM, as the peer of a TLS connection has sent it. TLS itself proves that the peer
-// has the private key.
+// A certificate in PEM, as the peer of a TLS connection has sent it. TLS itself proves that the
+// peer has the private key.
 struct PeerCertificate {
   std::string leaf;   // "": the peer sent none
   std::string chain;  // the certificates between the leaf and the CA; may contain the leaf

@@ -25,8 +25,8 @@ struct CertificateRequest {
 // A self-signed certificate that may sign others, and nothing else.
 absl::StatusOr<IssuedCertificate> MakeAuthority(const CertificateRequest& request, std::time_t now);
 
-// A certificate for both ends of TLS, signed by `authority`. Errors: InvalidArgument if the authority
-// cannot be read or its key does not fit.
+// A certificate for both ends of TLS, signed by `authority`. Errors: InvalidArgument if the
+// authority cannot be read or its key does not fit.
 absl::StatusOr<IssuedCertificate> IssueCertificate(const IssuedCertificate& authority,
                                                    const CertificateRequest& request,
                                                    std::time_t now);

@@ -36,9 +36,9 @@ struct TlsMaterial {
   uint64_t version = 0;    // differs after each change
 };
 
-// Reads the files when they change, so that certificates rotate without a restart. While they cannot be
-// read or do not belong together, because they are being replaced, it keeps the older ones.
-// Thread-safe.
+// Reads the files when they change, so that certificates rotate without a restart. While they
+// cannot be read or do not belong together, because they are being replaced, it keeps the older
+// ones. Thread-safe.
 class TlsDirectory {
  public:
   // Decides whether the material may be used, or is used from now on.
@@ -53,8 +53,9 @@ class TlsDirectory {
   const std::string& directory() const { return directory_; }
   const TlsPaths& paths() const { return paths_; }
 
-  // The files as they are now, or the last good ones. Costs three calls of stat(2) if nothing changed.
-  // `observer.check` may refuse changed files. `observer.on_change` gets the outcome of each change.
+  // The files as they are now, or the last good ones. Costs three calls of stat(2) if nothing
+  // changed. `observer.check` may refuse changed files. `observer.on_change` gets the outcome of
+  // each change.
   std::shared_ptr<const TlsMaterial> Current(const Observer& observer);
 
  private:

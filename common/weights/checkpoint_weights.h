@@ -11,8 +11,8 @@
 namespace cohort {
 
 // The values of a checkpoint's variables, without slots. `path`: the checkpoint's directory or its
-// manifest, or a directory of checkpoints, of which the newest valid one counts. Verifies checksums.
-// Errors: NotFound if there is no checkpoint; those of CheckpointReader::Open.
+// manifest, or a directory of checkpoints, of which the newest valid one counts. Verifies
+// checksums. Errors: NotFound if there is no checkpoint; those of CheckpointReader::Open.
 absl::StatusOr<std::unique_ptr<WeightSource>> OpenCheckpointWeights(const std::string& path);
 
 }  // namespace cohort

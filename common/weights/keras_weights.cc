@@ -69,7 +69,8 @@ std::optional<std::vector<std::string>> Texts(hid_t object, const char* name) {
   return texts;
 }
 
-// The texts of an attribute. Keras splits a long list: "NAME0", "NAME1" and so on instead of "NAME".
+// The texts of an attribute. Keras splits a long list: "NAME0", "NAME1" and so on instead of
+// "NAME".
 std::optional<std::vector<std::string>> TextsInParts(hid_t object, const std::string& name) {
   auto texts = Texts(object, name.c_str());
   if (texts.has_value()) return texts;

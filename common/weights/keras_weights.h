@@ -10,9 +10,9 @@
 
 namespace cohort {
 
-// A file that model.save_weights() of Keras wrote, or a whole model in the old format. Both are HDF5
-// files without names of variables, so tensors are named by their layer and their number in it,
-// "inner/dense/0".
+// A file that model.save_weights() of Keras wrote, or a whole model in the old format. Both are
+// HDF5 files without names of variables, so tensors are named by their layer and their number in
+// it, "inner/dense/0".
 //
 //   Keras 3, "x.weights.h5":
 //     /layers/sequential/layers/dense/vars/0       the groups are named after classes;

@@ -41,8 +41,8 @@ ClusterSpec PlannedSpec(const TaskPlan& plan) {
   return plan.LocalCluster(ports);
 }
 
-// A step thread that calls a server applies its own pushes, with the helpers of the server. So workers
-// and servers have the same cores.
+// A step thread that calls a server applies its own pushes, with the helpers of the server. So
+// workers and servers have the same cores.
 int ThreadsOf(const InProcessClusterOptions& options, int tasks_of_role) {
   if (options.threads > 0 || options.calls == OwnerCalls::kSockets) return options.threads;
   return std::max(1, AvailableCores() / tasks_of_role);

@@ -60,9 +60,9 @@ struct InProcessTaskOptions {
 
 using StartedTask = absl::StatusOr<std::unique_ptr<InProcessTask>>;
 
-// Starts a worker or a parameter server, which serves when this returns. Errors: InvalidArgument for a wrong command line, those
-// of MakeRoleContext and of the task's Start; Unimplemented for a crash point, which would end the
-// whole process.
+// Starts a worker or a parameter server, which serves when this returns. Errors: InvalidArgument
+// for a wrong command line, those of MakeRoleContext and of the task's Start; Unimplemented for a
+// crash point, which would end the whole process.
 StartedTask StartInProcessServer(Role role, const InProcessTaskOptions& options);
 
 // Starts a replica (deploy/replica): a worker that owns a part of the variables. TF_CONFIG has only

@@ -20,9 +20,10 @@ struct CheckOptions {
 };
 
 // Returns the output of `cohort check`: the model's summary as Keras shows it, the data that
-// training would read, the variables that begin with the job's initial weights, the batch of an update, what a device would compute, the shard plan (variable, shard, rows, bytes, ps),
-// the bytes that each server exchanges in a step and their limits, and the variables that would
-// benefit from `sparse_update: lazy`. If data is missing, it uses the shapes that the Inputs declare, and the
+// training would read, the variables that begin with the job's initial weights, the batch of an
+// update, what a device would compute, the shard plan (variable, shard, rows, bytes, ps), the bytes
+// that each server exchanges in a step and their limits, and the variables that would benefit from
+// `sparse_update: lazy`. If data is missing, it uses the shapes that the Inputs declare, and the
 // text reports that. Errors: those of the job file, the data and the model, with line and key;
 // those of CheckMessageSizes.
 absl::StatusOr<std::string> CheckJob(const CheckOptions& options);

@@ -30,16 +30,17 @@ struct DoctorFacts {
   std::vector<DeviceFacts> devices;  // without the CPU
 };
 
-// Collects the facts, and opens and tests the devices that `options` names. If it names none: all GPUs
-// that this build can use; if there is none, and the build has CUDA, cuda:0, for its error. Errors:
-// those of ParseDeviceNames.
+// Collects the facts, and opens and tests the devices that `options` names. If it names none: all
+// GPUs that this build can use; if there is none, and the build has CUDA, cuda:0, for its error.
+// Errors: those of ParseDeviceNames.
 absl::StatusOr<DoctorFacts> Examine(const DeviceOptions& options);
 
 // Writes the facts, a line each, and then what to install or change, in sentences. Returns 0 if all
 // devices work, else 169.
 ExitCode WriteDiagnosis(const DoctorFacts& facts, std::ostream& out);
 
-// `cohort doctor`: examines this machine, and writes to `out`. Returns the exit code of the process.
+// `cohort doctor`: examines this machine, and writes to `out`. Returns the exit code of the
+// process.
 absl::StatusOr<ExitCode> Doctor(const DeviceOptions& options, std::ostream& out);
 
 }  // namespace cohort

@@ -1,5 +1,5 @@
-// cohort-in-process: what `cohort local --in_process` and `cohort train` become. It runs a job with all
-// of its tasks in this process.
+// cohort-in-process: what `cohort local --in_process` and `cohort train` become. It runs a job with
+// all of its tasks in this process.
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
 #include "common/base/status.h"

@@ -66,11 +66,11 @@ struct PreparedRun {
 // MakeRunDirectories and MakeTaskCommands; exit 64 for wrong options; NotFound for the job file.
 absl::StatusOr<PreparedRun> PrepareRun(const LocalOptions& options, const TaskPlan& tasks);
 
-// Replaces a strategy's name of TensorFlow by ours. Errors: exit 64 for an unknown one, and for one that
-// has a single process.
+// Replaces a strategy's name of TensorFlow by ours. Errors: exit 64 for an unknown one, and for one
+// that has a single process.
 absl::Status CompleteStrategy(std::string* name);
-// The tasks of `cohort local`. Errors: those of CompleteStrategy; exit 64 for numbers of tasks out of
-// range, and for replicas in one process.
+// The tasks of `cohort local`. Errors: those of CompleteStrategy; exit 64 for numbers of tasks out
+// of range, and for replicas in one process.
 absl::StatusOr<TaskPlan> PlanLocal(const LocalOptions& options);
 
 // Returns the directory of this program.

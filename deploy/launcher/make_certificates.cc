@@ -120,8 +120,8 @@ absl::StatusOr<IssuedCertificate> Authority(const std::string& directory, std::t
   return authority;
 }
 
-// Makes the files beside their place, and moves them there at once: a task that reads them meanwhile
-// finds a certificate and its key.
+// Makes the files beside their place, and moves them there at once: a task that reads them
+// meanwhile finds a certificate and its key.
 absl::Status Install(const std::string& directory, const IssuedCertificate& issued,
                      const std::string& ca) {
   const std::string made = directory + ".new";

@@ -45,10 +45,10 @@ struct SupervisorOptions {
 // have ended (a worker needs them for its current step), or when half of `grace` has passed.
 //
 // When a task dies, the launcher prints the last lines of its log. With `restart` it restarts the
-// task. Without it, a ps or the last worker that dies ends the run with 169, because the chief would
-// wait without success; if the chief still exits with 0, so does the run. A worker or ps exits with
-// 0 if the chief has asked it to end. An exit code that is not worth another try (64 to 79), and 169 of
-// a chief, is final: the whole cluster ends with that code.
+// task. Without it, a ps or the last worker that dies ends the run with 169, because the chief
+// would wait without success; if the chief still exits with 0, so does the run. A worker or ps
+// exits with 0 if the chief has asked it to end. An exit code that is not worth another try (64 to
+// 79), and 169 of a chief, is final: the whole cluster ends with that code.
 class Supervisor {
  public:
   // `commands` has one task named "chief:0". Blocks SIGINT, SIGTERM and SIGCHLD in this thread; the

@@ -36,8 +36,8 @@ struct TrainPlan {
   std::string Text() const;
 };
 
-// Reads the job file for the name of its strategy. Errors: those of the job file and of PlanTasks; exit
-// 64 for a strategy that needs a cluster.
+// Reads the job file for the name of its strategy. Errors: those of the job file and of PlanTasks;
+// exit 64 for a strategy that needs a cluster.
 absl::StatusOr<TrainPlan> PlanTraining(const TrainOptions& options);
 
 }  // namespace cohort

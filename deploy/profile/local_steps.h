@@ -24,13 +24,14 @@ class DatasetSpec;
 }
 struct BuiltModel;
 
-// Training steps of a job in this process and on this thread, with all variables here, or on the device,
-// and without a network. Not thread-safe.
+// Training steps of a job in this process and on this thread, with all variables here, or on the
+// device, and without a network. Not thread-safe.
 class LocalSteps {
  public:
-  // `compile`: how the steps run. `resident`: the variables live on the only device. If the training data is not here, batches are made up: uniform numbers
-  // in [0, 1), and zeros for integers. Errors: those of the job, the data and the model; InvalidArgument if
-  // there is not one device for resident variables.
+  // `compile`: how the steps run. `resident`: the variables live on the only device. If the
+  // training data is not here, batches are made up: uniform numbers in [0, 1), and zeros for
+  // integers. Errors: those of the job, the data and the model; InvalidArgument if there is not one
+  // device for resident variables.
   static absl::StatusOr<std::unique_ptr<LocalSteps>> Open(const std::string& job,
                                                           const DataOptions& data,
                                                           CompileOptions compile,
@@ -44,7 +45,8 @@ class LocalSteps {
   int64_t batch_size() const { return batch_size_; }
   // Why batches are made up; "" if they are read.
   const std::string& no_data() const { return no_data_; }
-  // Bytes of values, slots and gradients that the optimizers of a step read and write, at full capacity.
+  // Bytes of values, slots and gradients that the optimizers of a step read and write, at full
+  // capacity.
   double update_bytes() const { return update_bytes_; }
 
  private:

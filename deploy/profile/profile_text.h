@@ -9,8 +9,8 @@
 namespace cohort {
 
 // Returns the tables of a profile: the phases of a step, its kernels by layer and by op, each with
-// time per step, share of the kernels' time, GFLOP/s and GB/s. `update_bytes`: those that the optimizers of a
-// step read and write.
+// time per step, share of the kernels' time, GFLOP/s and GB/s. `update_bytes`: those that the
+// optimizers of a step read and write.
 std::string ProfileText(const StepProfile& profile, int64_t batch_size, double update_bytes);
 
 }  // namespace cohort

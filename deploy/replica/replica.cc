@@ -46,8 +46,8 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Start(const ReplicaFlags& flag
 // The chief dials both parts, so one wait for it is enough.
 absl::Status Replica::Tick() { return worker_->Tick(); }
 
-// The chief ends the job for both parts. It does not reach a part that it has not dialed yet, after a
-// restart of this task.
+// The chief ends the job for both parts. It does not reach a part that it has not dialed yet, after
+// a restart of this task.
 std::optional<TaskEnd> Replica::end() const {
   const std::optional<TaskEnd> owner = owner_->end();
   return owner.has_value() ? owner : worker_->end();

@@ -22,15 +22,15 @@ struct ReplicaFlags : WorkerFlags {
 
 void AddReplicaFlags(FlagSet* flags, ReplicaFlags* out);
 
-// A replica: a worker, and the owner of a part of the variables, at one address. The worker calls its own part directly, and reaches those of other
-// replicas over the network.
+// A replica: a worker, and the owner of a part of the variables, at one address. The worker calls
+// its own part directly, and reaches those of other replicas over the network.
 //
 //   chief ──► Worker/Control, ParameterServer/Control ─► this address ◄─ ParameterServer/PushPull
 //                                                                       ◄── the other replicas
 class Replica : public ServingTask {
  public:
-  // It serves when this returns, and calls its own part directly (`environment.local_servers` is ignored).
-  // The context must outlive it. Errors: those of WorkerServer and ParameterServer.
+  // It serves when this returns, and calls its own part directly (`environment.local_servers` is
+  // ignored). The context must outlive it. Errors: those of WorkerServer and ParameterServer.
   static absl::StatusOr<std::unique_ptr<Replica>> Start(const ReplicaFlags& flags,
                                                         const RoleContext& context,
                                                         TaskEnvironment environment);

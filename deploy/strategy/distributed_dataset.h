@@ -12,8 +12,8 @@
 
 namespace cohort {
 
-// The examples of one replica in a global batch: positions of an epoch that a worker reads itself, or
-// rows of tensors. Not empty.
+// The examples of one replica in a global batch: positions of an epoch that a worker reads itself,
+// or rows of tensors. Not empty.
 struct ReplicaShare {
   LeaseRange lease;             // if the batch has a dataset
   std::vector<Tensor> columns;  // else: [examples, ...] each
@@ -28,8 +28,8 @@ struct DistributedBatch {
   uint64_t examples() const;
 };
 
-// Splits the rows of `columns`, which share their memory with the batch. Errors: InvalidArgument for
-// no column, no rows, or columns of different lengths.
+// Splits the rows of `columns`, which share their memory with the batch. Errors: InvalidArgument
+// for no column, no rows, or columns of different lengths.
 absl::StatusOr<DistributedBatch> SplitBatch(const std::vector<Tensor>& columns, int replicas);
 
 class DatasetPass;

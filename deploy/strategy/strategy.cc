@@ -153,8 +153,8 @@ absl::StatusOr<PerReplica> Strategy::Run(const DistributedStep& step, const Dist
     values.push_back(std::move(value));
   }
   ahead_.push_back(values.back());
-  // An update that lacks shares is applied when somebody waits for it, and the shares of the next Run
-  // must not complete it.
+  // An update that lacks shares is applied when somebody waits for it, and the shares of the next
+  // Run must not complete it.
   const bool is_short = values.size() < static_cast<size_t>(replicas_);
   if (step.training && is_short) COHORT_RETURN_IF_ERROR(coordinator_->Join());
   return PerReplica(std::move(values), step.outputs);

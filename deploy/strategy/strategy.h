@@ -50,23 +50,24 @@ struct DistributedStep {
 //   COHORT_ASSIGN_OR_RETURN(const auto dataset, strategy->DistributeDataset({x, y}, 32));
 //   for (const DistributedBatch& batch : dataset.Epoch(0)) {
 //     COHORT_ASSIGN_OR_RETURN(const PerReplica losses, strategy->Run(train, batch));
-//     COHORT_ASSIGN_OR_RETURN(const Tensor loss, strategy->Reduce(ReduceOp::kMean, losses, "loss"));
+//     COHORT_ASSIGN_OR_RETURN(const Tensor loss, strategy->Reduce(ReduceOp::kMean, losses,
+//     "loss"));
 //   }
 //
 // Training is synchronous: all replicas compute with the same values, and Minimize is one update by
-// the mean of the losses of the whole global batch. Any free worker may compute a share, so "replica
-// i" means the share, not the device.
+// the mean of the losses of the whole global batch. Any free worker may compute a share, so
+// "replica i" means the share, not the device.
 //
-// Errors. The first error of a step that a retry cannot help cancels the steps that wait. LocalResults,
-// Reduce, ReduceMetrics or Run returns it once, and the loop may continue: the failed step has changed
-// nothing. A lost worker is not an error. After the loss of an owner of variables (Unavailable),
-// coordinator()->Restore() returns to the newest checkpoint.
+// Errors. The first error of a step that a retry cannot help cancels the steps that wait.
+// LocalResults, Reduce, ReduceMetrics or Run returns it once, and the loop may continue: the failed
+// step has changed nothing. A lost worker is not an error. After the loss of an owner of variables
+// (Unavailable), coordinator()->Restore() returns to the newest checkpoint.
 //
 // For one thread.
 class Strategy {
  public:
-  // `name`: one of ours ("mirrored") or of TensorFlow's ("MirroredStrategy"). Starts the tasks of this
-  // process, and waits for the others. Errors: InvalidArgument for an unknown name; those of
+  // `name`: one of ours ("mirrored") or of TensorFlow's ("MirroredStrategy"). Starts the tasks of
+  // this process, and waits for the others. Errors: InvalidArgument for an unknown name; those of
   // StrategyTasks and ClusterCoordinator::Start.
   static absl::StatusOr<std::unique_ptr<Strategy>> Create(std::string_view name,
                                                           StrategyOptions options = {});
@@ -85,24 +86,27 @@ class Strategy {
                                         const std::function<void(StepTrace*)>& step,
                                         StepMode mode = StepMode::kTrain);
   // Creates the variables of Scope(), or restores them from the newest checkpoint. Call it after
-  // Trace, in which layers declare variables, and before Run. Errors: those of VariableSet::CreateOn.
+  // Trace, in which layers declare variables, and before Run. Errors: those of
+  // VariableSet::CreateOn.
   absl::Status CreateVariables(const KerasClass& optimizer,
                                const VariablePartitioner& partitioner = {},
                                std::string_view placement = "");
 
-  // A dataset whose batches are global, `Batch(global_batch, columns)`. The workers read it, and this
-  // process, which counts the records. `mode` kEvaluate: without random transforms. Errors: those of
-  // Dataset::Open and CreatePerWorkerDataset; InvalidArgument without Batch or with Repeat.
+  // A dataset whose batches are global, `Batch(global_batch, columns)`. The workers read it, and
+  // this process, which counts the records. `mode` kEvaluate: without random transforms. Errors:
+  // those of Dataset::Open and CreatePerWorkerDataset; InvalidArgument without Batch or with
+  // Repeat.
   absl::StatusOr<DistributedDataset> DistributeDataset(const DatasetBuilder& dataset,
                                                        StepMode mode = StepMode::kTrain);
   // The rows of tensors, in their order. Errors: those of SplitBatch.
   absl::StatusOr<DistributedDataset> DistributeDataset(const std::vector<Tensor>& columns,
                                                        uint64_t global_batch);
 
-  // Runs the step once on each replica with its share, and returns futures. The columns of the batch
-  // are the first inputs of the step; `arguments` are the others, equal for all replicas. Waits if
-  // the batch has fewer examples than there are replicas, or if 64 runs are ahead. Errors: InvalidArgument if a share is
-  // larger than the step; FailedPrecondition before CreateVariables; those of earlier steps.
+  // Runs the step once on each replica with its share, and returns futures. The columns of the
+  // batch are the first inputs of the step; `arguments` are the others, equal for all replicas.
+  // Waits if the batch has fewer examples than there are replicas, or if 64 runs are ahead. Errors:
+  // InvalidArgument if a share is larger than the step; FailedPrecondition before CreateVariables;
+  // those of earlier steps.
   absl::StatusOr<PerReplica> Run(const DistributedStep& step, const DistributedBatch& batch,
                                  const std::vector<Tensor>& arguments = {});
 
@@ -115,8 +119,8 @@ class Strategy {
   // Waits for an output of all replicas, and folds it (ReduceTensors).
   absl::StatusOr<Tensor> Reduce(ReduceOp op, const PerReplica& results, std::string_view output,
                                 std::optional<int> axis = std::nullopt);
-  // Waits for the metrics of all replicas, "loss" of Minimize among them, and folds their states: each
-  // example counts once.
+  // Waits for the metrics of all replicas, "loss" of Minimize among them, and folds their states:
+  // each example counts once.
   absl::StatusOr<std::vector<MetricState>> ReduceMetrics(const PerReplica& results);
 
   // For checkpoints, values of variables, recovery, and Join, which waits for all steps.

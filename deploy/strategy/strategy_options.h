@@ -21,8 +21,8 @@ struct StrategyOptions {
   // replica takes the first of them.
   DeviceOptions devices;
 
-  // The value of TF_CONFIG. "": the cluster is in this process, and has this many tasks. Strategies of one
-  // process ignore these fields.
+  // The value of TF_CONFIG. "": the cluster is in this process, and has this many tasks. Strategies
+  // of one process ignore these fields.
   std::string tf_config;
   int workers = 2;
   int parameter_servers = 1;  // ignored if replicas own the variables
@@ -30,8 +30,8 @@ struct StrategyOptions {
   // The number of shares into which a global batch is split, which is that of the gradients in one
   // update. 0: one for each replica. If it is equal, all strategies compute the same bits.
   int num_replicas_in_sync = 0;
-  // Refuses a task that would calculate otherwise than the others (its instruction set, say), so that
-  // the result does not depend on the tasks. Otherwise such a task is logged.
+  // Refuses a task that would calculate otherwise than the others (its instruction set, say), so
+  // that the result does not depend on the tasks. Otherwise such a task is logged.
   bool deterministic = false;
 
   // Initializers without a seed of their own, and random operations, draw from it.

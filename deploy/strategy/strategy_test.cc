@@ -189,9 +189,9 @@ TEST_CASE("every strategy trains by the mean of the global batch, however it is 
   CHECK(replicas == std::vector<int>{2, 3, 2, 3});
 }
 
-// "Distributed training with TensorFlow": Dense(1, kernel_regularizer=L2(1e-4)) on [[1.]] -> [[1.]],
-// BinaryCrossentropy(from_logits=True), SGD. With one weight and one bias the steps can be written
-// down.
+// "Distributed training with TensorFlow": Dense(1, kernel_regularizer=L2(1e-4)) on [[1.]] ->
+// [[1.]], BinaryCrossentropy(from_logits=True), SGD. With one weight and one bias the steps can be
+// written down.
 TEST_CASE("the toy loop of TensorFlow's guide gives the losses of its formula") {
   std::vector<Setup> setups = kOthers;
   setups.push_back(kOneDevice);

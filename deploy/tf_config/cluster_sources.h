@@ -30,9 +30,9 @@ using Environment = std::function<const char*(const char* name)>;
 
 // The cluster of a Slurm job or step, from the variables that Slurm sets for its tasks:
 // SLURM_STEP_NODELIST, SLURM_STEP_TASKS_PER_NODE (of a job: SLURM_JOB_NODELIST,
-// SLURM_TASKS_PER_NODE), SLURM_DISTRIBUTION (default: block), SLURM_PROCID, SLURM_NODEID. Every task
-// of the step has a role. Errors: InvalidArgument (exit code 78) that names the variable, or 64 for
-// flags.
+// SLURM_TASKS_PER_NODE), SLURM_DISTRIBUTION (default: block), SLURM_PROCID, SLURM_NODEID. Every
+// task of the step has a role. Errors: InvalidArgument (exit code 78) that names the variable, or
+// 64 for flags.
 absl::StatusOr<FoundCluster> ClusterOfSlurm(const LayoutOptions& options,
                                             const Environment& environment);
 

@@ -33,8 +33,8 @@ absl::StatusOr<Distribution> ParseDistribution(std::string_view name);
 // InvalidArgument (exit code 64) that names the flag.
 absl::Status CompleteCounts(int tasks, RoleCounts* counts);
 
-// The task of a rank: the chief is 0, then come the servers, the workers and the evaluator. `rank` is
-// below counts.total().
+// The task of a rank: the chief is 0, then come the servers, the workers and the evaluator. `rank`
+// is below counts.total().
 Task TaskOfRank(const RoleCounts& counts, int rank);
 
 // The hosts of ranks 0, 1, ...: as many ranks as there are slots.

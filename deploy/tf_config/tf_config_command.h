@@ -22,10 +22,11 @@ struct TfConfigOptions {
 
 void AddTfConfigFlags(FlagSet* flags, TfConfigOptions* options);
 
-// Writes one file per task, "ps-0.env", to a directory, and returns the list of files; or returns the
-// TF_CONFIG of one task, for stdout. A file has one line, `TF_CONFIG={...}` without quotes: systemd's
-// EnvironmentFile= and `docker run --env-file` read it alike. Errors: exit code 64 for the command
-// line, 65 or 66 for an input file, 73 if a file cannot be created, 78 for the environment.
+// Writes one file per task, "ps-0.env", to a directory, and returns the list of files; or returns
+// the TF_CONFIG of one task, for stdout. A file has one line, `TF_CONFIG={...}` without quotes:
+// systemd's EnvironmentFile= and `docker run --env-file` read it alike. Errors: exit code 64 for
+// the command line, 65 or 66 for an input file, 73 if a file cannot be created, 78 for the
+// environment.
 absl::StatusOr<std::string> MakeTfConfigs(const TfConfigOptions& options,
                                           const Environment& environment);
 

@@ -1,5 +1,5 @@
-// A slow worker in a synchronous job: idle workers do its work, or the job continues without it. Prints the speed
-// beside that of the same cluster without the slow worker.
+// A slow worker in a synchronous job: idle workers do its work, or the job continues without it.
+// Prints the speed beside that of the same cluster without the slow worker.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Fine-tuning: a job begins with the values of another job's checkpoint, with a frozen layer and a new
-// name for the last one. A server is killed before there is any checkpoint.
+// Fine-tuning: a job begins with the values of another job's checkpoint, with a frozen layer and a
+// new name for the last one. A server is killed before there is any checkpoint.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>

@@ -28,8 +28,8 @@ std::string Job() {
   return job;
 }
 
-// A worker that dies while it reads version after version leaves nothing behind that stops or changes
-// the others.
+// A worker that dies while it reads version after version leaves nothing behind that stops or
+// changes the others.
 void SurvivesAReader(Body body) {
   Scenario s(body, "in_place", MiniClusterOptions{.servers = 1, .workers = 2, .job_yaml = Job()});
   s.Check(s->StartAll());

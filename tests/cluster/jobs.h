@@ -19,8 +19,8 @@ class ClusterDirectory {
   const std::string path_;
 };
 
-// The text of a job of deploy/examples, without the checksums of the real data. Its tasks read the files of
-// GeneratedDataDir.
+// The text of a job of deploy/examples, without the checksums of the real data. Its tasks read the
+// files of GeneratedDataDir.
 std::string ExampleJob(const std::string& file);
 
 // The directory of the data sets that the build made (tests/data/make_data.py).

@@ -36,8 +36,8 @@ struct MiniClusterOptions {
   std::string evaluator_address;  // in the tasks' TF_CONFIG; "": none
   bool proxied = false;           // every worker and server has a proxy in front of it
   bool unix_sockets = false;      // workers may bypass the proxies over unix sockets
-  // The workers are replicas of multi_worker_mirrored, which own the variables: no servers. Only for
-  // the body of processes.
+  // The workers are replicas of multi_worker_mirrored, which own the variables: no servers. Only
+  // for the body of processes.
   bool replicas = false;
 };
 

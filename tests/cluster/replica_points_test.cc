@@ -60,8 +60,8 @@ constexpr Walk kWalks[] = {
 constexpr std::string_view kAsyncPoint = "ps.push.applied";
 
 // Sparse and dense gradients, slots, dropout, two tablets of each replica and, in a ring, two
-// buckets. `steps` synchronous ones of 4 closures, and a checkpoint every `checkpoint_steps` of them;
-// 0: only at the beginning and the end.
+// buckets. `steps` synchronous ones of 4 closures, and a checkpoint every `checkpoint_steps` of
+// them; 0: only at the beginning and the end.
 std::string Job(Sums sums, int steps, int checkpoint_steps) {
   std::string job = RecommenderJob(/*epochs=*/1, 4 * checkpoint_steps, 4 * 8 * steps);
   const auto replace = [&](const std::string& from, const std::string& to) {

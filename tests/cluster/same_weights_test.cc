@@ -1,6 +1,6 @@
 // The promise of the synchronous mode, on examples with real processes: all final
-// weights and slots are bit-identical for any number of workers and servers, whatever was killed, and
-// equal to those of one worker and one server that nothing disturbed.
+// weights and slots are bit-identical for any number of workers and servers, whatever was killed,
+// and equal to those of one worker and one server that nothing disturbed.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// A cluster trains as Keras does on one device with the global batch: synchronous steps of workers or
-// replicas, and one worker that pushes alone. tests/golden/make_sync_golden.py has the model and the records.
+// A cluster trains as Keras does on one device with the global batch: synchronous steps of workers
+// or replicas, and one worker that pushes alone. tests/golden/make_sync_golden.py has the model and
+// the records.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>

@@ -4,8 +4,8 @@
 //   tls_probe ADDRESS METHOD anonymous     TLS without a certificate
 //   tls_probe ADDRESS METHOD DIR           TLS with DIR/tls.crt and DIR/tls.key
 //
-// Trusts every server. Prints the code of the answer and its message. Code 4: the task has accepted the
-// stream, and keeps it open.
+// Trusts every server. Prints the code of the answer and its message. Code 4: the task has accepted
+// the stream, and keeps it open.
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>

@@ -234,7 +234,8 @@ void CompareApplication(const json& c) {
   Application rounded(c, DType::kFloat32);
   rounded.Train();
   CHECK(rounded.loss() == Approx(model.loss()).epsilon(1e-4));
-  // Rounding moves units across the corner of a ReLU, in Keras as well: it may be twice as far there.
+  // Rounding moves units across the corner of a ReLU, in Keras as well: it may be twice as far
+  // there.
   const double margin = std::max(1e-3, 2 * c["float32_difference"].get<double>());
   double worst = 0;
   for (const auto& [name, exact] : model.gradients()) {

@@ -1,6 +1,6 @@
-// Measures what a device can do at most, beside which tests/gpu/run.sh puts its steps: the product of two
-// large float32 matrices, and a large copy within its memory. Prints one line: GFLOP/s, then GB/s of bytes
-// read and written.
+// Measures what a device can do at most, beside which tests/gpu/run.sh puts its steps: the product
+// of two large float32 matrices, and a large copy within its memory. Prints one line: GFLOP/s, then
+// GB/s of bytes read and written.
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -80,6 +80,7 @@ def self_test():
         "whom": ("deploy/a.sh", "true  # for whom\n"),
         "anew": ("README.md", "One paragraph.\n\nIt begins anew.\n"),
         "Of": ("chief/core/a.h", "// Counts them. Of one worker.\n"),
+        "of": ("README.md", "**Counts.** Of one worker.\n"),
         "of": ("chief/core/a.h", "int steps;  // of one worker\n"),
         "Whether it is not": ("chief/core/a.h", "// Whether it is not there.\nbool F();\n"),
         "by now": ("deploy/examples/a.yaml", "epochs: 1  # by now\n"),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks that text files have no unfinished work, no paths of one machine, no tabs and no white space at the
-end of a line, and that the code has every crash point of the list.
+end of a line, that no line of a C++ comment has more than 100 columns, and that the code has every crash point of the list.
 
 With --self-test: plants one of each and fails if it is not found.
 """
@@ -11,12 +11,13 @@ import tempfile
 
 import source_tree
 
-TEXT = (".h", ".cc", ".proto", ".py", ".sh", ".md", ".yaml", ".txt", ".cmake", ".json", ".service")
+TEXT = (".h", ".cc", ".proto", ".def", ".py", ".sh", ".md", ".yaml", ".txt", ".cmake", ".json", ".service")
 FORBIDDEN = [
     (re.compile(r"\b(TO" r"DO|FIX" r"ME|HA" r"CK)\b"), "unfinished work: do it, or open an issue"),
     (re.compile(r"(?<![\w.])/(wo" r"rk|ro" r"ot|ho" r"me)/"), "a path of one machine"),
     (re.compile(r"keras-ve" r"nv"), "a path of one machine"),
 ]
+COMMENT = re.compile(r"^\s*//(?!.*([\u2500-\u257f\u25b2-\u25c4]|https?://))")  # diagrams and addresses may be wide
 CODE = (".h", ".cc", ".proto", ".py", ".sh", ".cmake")
 LIST = "common/base/crash_point_list.h"
 
@@ -29,6 +30,8 @@ def line_errors(path, text):
                 errors.append("%s:%d: %s: %s" % (path, number, why, line.strip()))
         if path.endswith(CODE) and (line.rstrip() != line or "\t" in line):
             errors.append("%s:%d: a tab or white space at the end" % (path, number))
+        if path.endswith((".h", ".cc", ".proto", ".def")) and len(line) > 100 and COMMENT.match(line):
+            errors.append("%s:%d: a comment of more than 100 columns" % (path, number))
     return errors
 
 
@@ -56,6 +59,7 @@ def self_test():
         "one machine": ("README.md", "see /wo" + "rk/here\n"),
         "white space": ("worker/a.cc", "int x; \n"),
         "a tab": ("worker/a.cc", "\tint x;\n"),
+        "a comment of more": ("worker/a.cc", "  // " + 24 * "word " + "\n"),
         "no code has": (LIST, '    "ps.nowhere",\n'),
     }
     for expected, (path, text) in plants.items():

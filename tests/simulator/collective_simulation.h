@@ -10,8 +10,8 @@ namespace cohort::simulator {
 using CollectiveOutcome = SeedOutcome<CollectiveStatistics>;
 
 // Runs ranks that exchange buckets over one group after another, with the faults that `seed` stands
-// for, until all ranks have all results of a last step. Checks the invariants (ARCHITECTURE.md,
-// "The simulator"). `bug`: a planted bug that the run should find.
+// for, until all ranks have all results of a last step. Checks the invariants
+// (docs/design/tests.md). `bug`: a planted bug that the run should find.
 CollectiveOutcome RunSeed(uint64_t seed, const TraceLine& trace, CollectiveBug bug);
 
 }  // namespace cohort::simulator

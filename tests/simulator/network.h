@@ -30,7 +30,8 @@ struct DataMessage {
 using DataRequest = DataMessage<v1::PushPullHeader>;
 using DataResponse = DataMessage<v1::PushPullResponseHeader>;
 
-// What travels between two ranks of a collective group (peer_network.h): what gRPC makes of a stream.
+// What travels between two ranks of a collective group (peer_network.h): what gRPC makes of a
+// stream.
 struct PeerMessage {
   enum class Kind : uint8_t {
     kOpen,       // the dialler names the stream: `bytes` is the metadata

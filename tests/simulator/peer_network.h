@@ -31,7 +31,8 @@ class ProcessThread {
   void End();
   bool dead() const { return dead_; }
 
-  // On the thread: waits until Wake or this time of the world. Returns false if the process is dead.
+  // On the thread: waits until Wake or this time of the world. Returns false if the process is
+  // dead.
   bool SleepUntil(int64_t us);
   void Wake();
 
@@ -67,9 +68,9 @@ struct PeerProcess {
   uint64_t lent_frames = 0;  // whose memory is checked while they are read
 };
 
-// The end of a stream at the process that was dialed. What is sent stays in the memory of the sender
-// for a while, like that of a socket: it is read when it is written to the wire. The reader takes
-// frames when its group polls, and at most kWindowBytes wait for it.
+// The end of a stream at the process that was dialed. What is sent stays in the memory of the
+// sender for a while, like that of a socket: it is read when it is written to the wire. The reader
+// takes frames when its group polls, and at most kWindowBytes wait for it.
 class PeerServerStream final : public cohort::Stream,
                                public std::enable_shared_from_this<PeerServerStream> {
  public:

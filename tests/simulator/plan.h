@@ -102,8 +102,8 @@ struct Plan {
 
   bool sync() const { return mode != PlanMode::kAsync && mode != PlanMode::kBounded; }
   bool changes_mode() const { return mode_changes > 0; }
-  // What one example adds to a gradient. A synchronous step divides it by the number of its members,
-  // up to kMostMembers, without a rest.
+  // What one example adds to a gradient. A synchronous step divides it by the number of its
+  // members, up to kMostMembers, without a rest.
   double unit() const { return sync() || changes_mode() ? 60 : 1; }
   JobSchedule Schedule() const;
   v1::CreateResource TrainingSet() const;
@@ -118,17 +118,17 @@ inline constexpr uint32_t kMostMembers = 5;
 ModeSettings DrawSettings(Chance* chance);
 
 // The variables, and the program that trains them. The record number e of an example becomes a
-// gradient of unit() in table[e] and in seen[s, e] for every row s. With SGD of rate one, each weight
-// is minus the number of times that its example was used; in synchronous steps, each use counts
-// unit() / the members of its step:
+// gradient of unit() in table[e] and in seen[s, e] for every row s. With SGD of rate one, each
+// weight is minus the number of times that its example was used; in synchronous steps, each use
+// counts unit() / the members of its step:
 //
 //   seen   float32[shards, examples]  pushed dense
 //   table  float32[examples, 1]       pushed by rows
 //   idle   float32[1, 4096]           has_idle; never pushed
 Program TrainProgram(const Plan& plan);
 // This program only pulls. Its metric kSumMetric adds the weights that it sees. Its metric
-// kSpreadMetric, and that of TrainProgram, is the sum of their differences between shards: 0 if it saw
-// one version of all tablets.
+// kSpreadMetric, and that of TrainProgram, is the sum of their differences between shards: 0 if it
+// saw one version of all tablets.
 Program EvalProgram(const Plan& plan);
 // The mean of kSumMetric that a validation finds if each example was used exactly `epochs` times.
 double ExpectedValidation(const Plan& plan, uint64_t epochs);

@@ -17,9 +17,9 @@ inline uint64_t SeedsFromEnvironment(const char* name, uint64_t otherwise) {
   return wanted == nullptr ? otherwise : std::strtoull(wanted, nullptr, 10);
 }
 
-// Runs as many seeds as `variable` of the environment says, or `usual` ones. A seed that fails, fails
-// the test; `program` prints its trace. Returns what has happened if none fails and no rare fault
-// should be missing: a sanitizer's few seeds are too few for them.
+// Runs as many seeds as `variable` of the environment says, or `usual` ones. A seed that fails,
+// fails the test; `program` prints its trace. Returns what has happened if none fails and no rare
+// fault should be missing: a sanitizer's few seeds are too few for them.
 template <typename Bug>
 auto CheckSeeds(const char* variable, uint64_t usual, const char* program) {
   constexpr uint64_t kMostTold = 5;

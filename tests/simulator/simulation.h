@@ -10,7 +10,7 @@ namespace cohort::simulator {
 using Outcome = SeedOutcome<Statistics>;
 
 // Runs the cluster and the job that `seed` stands for, with their faults, until the job is
-// finished. Checks the invariants (ARCHITECTURE.md, "The simulator"). `bug`: a planted bug that the
+// finished. Checks the invariants (docs/design/tests.md). `bug`: a planted bug that the
 // run should find.
 Outcome RunSeed(uint64_t seed, const TraceLine& trace, PlantedBug bug);
 

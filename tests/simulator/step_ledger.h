@@ -30,8 +30,8 @@ struct StepEntry {
 
 // The evidence about modes and synchronous steps: what chiefs have dispatched, what servers have
 // applied and closed in each timeline, and what the checkpoints contain. It checks that
-//  - a closure has one mode in its timeline, and closures of a later mode follow those of an earlier
-//    one by place;
+//  - a closure has one mode in its timeline, and closures of a later mode follow those of an
+//    earlier one by place;
 //  - all servers close a step with the same members, one step after the other, and a step only when
 //    every server has closed the one before;
 //  - the position of a checkpoint, and the ids that its tablets have applied, fit to the steps that

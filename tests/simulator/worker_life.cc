@@ -182,8 +182,8 @@ class WorkerLife : public Life, public WorkerEffects, public StepVariables, Exch
   StepThread step_thread_;  // last: its end unwinds what uses the others
 };
 
-// A pull is followed by the step's compute. If steps are pulled ahead, an earlier step computes while
-// the exchange is under way.
+// A pull is followed by the step's compute. If steps are pulled ahead, an earlier step computes
+// while the exchange is under way.
 class WorkerLife::Access : public VariableAccess {
  public:
   Access(WorkerLife* life, std::unique_ptr<VariableAccess> remote)

@@ -14,8 +14,8 @@
 
 namespace cohort {
 
-// What the header of a .npy file says (numpy/lib/format.py): magic, version, size of the rest, and a
-// Python dictionary such as {'descr': '<f4', 'fortran_order': False, 'shape': (60000, 28, 28), }.
+// What the header of a .npy file says (numpy/lib/format.py): magic, version, size of the rest, and
+// a Python dictionary such as {'descr': '<f4', 'fortran_order': False, 'shape': (60000, 28, 28), }.
 struct NpyHeader {
   char kind = 'u';        // u: unsigned, i: integer, f: floating, b: bool
   size_t item_bytes = 1;  // one stored number has as many
@@ -23,8 +23,8 @@ struct NpyHeader {
   Dims shape;        // with the rows
   size_t bytes = 0;  // the header has as many
 };
-// `start` are the first bytes of the file, up to kMaxNpyHeader. Errors: DataLoss; InvalidArgument for
-// an array that is not supported (objects, text, Fortran's order). They begin with `name`.
+// `start` are the first bytes of the file, up to kMaxNpyHeader. Errors: DataLoss; InvalidArgument
+// for an array that is not supported (objects, text, Fortran's order). They begin with `name`.
 inline constexpr size_t kMaxNpyHeader = 64 << 10;
 absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view start, std::string_view name);
 

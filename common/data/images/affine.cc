@@ -15,8 +15,8 @@ FillMode FillModeOf(std::string_view name) {
   return name == "constant" ? FillMode::kConstant : FillMode::kNearest;
 }
 
-// Maps a position on an axis of `size` pixels into the image. The steps, with their conversions, are
-// those of TensorFlow, so that positions between two pixels round alike.
+// Maps a position on an axis of `size` pixels into the image. The steps, with their conversions,
+// are those of TensorFlow, so that positions between two pixels round alike.
 float Reflect(float at, int64_t size) {
   const auto period = static_cast<float>(2 * size);
   if (at < 0) {

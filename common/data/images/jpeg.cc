@@ -21,9 +21,9 @@ namespace {
 // A progressive file can name any number of scans, and each one passes over the whole image.
 constexpr int kMaxScans = 500;
 
-// A progressive image is kept whole while it is decoded, usually with 3 bytes per pixel, or 6 if its
-// colors have full resolution: this is enough for photographs of 40 megapixels. A small file can name
-// any size.
+// A progressive image is kept whole while it is decoded, usually with 3 bytes per pixel, or 6 if
+// its colors have full resolution: this is enough for photographs of 40 megapixels. A small file
+// can name any size.
 constexpr long kMaxCodecBytes = 256 << 20;
 
 // What libjpeg's callbacks know: the way back, and the message of the error.

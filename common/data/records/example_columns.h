@@ -19,11 +19,12 @@ namespace cohort {
 // The kinds of features of a tf.Example: `tensor` (numbers) and `image` (an encoded image).
 const SchemaSet& FeatureKinds();
 
-// The columns of records that are tf.Examples (proto/tf_example.proto), in the order of their names.
+// The columns of records that are tf.Examples (proto/tf_example.proto), in the order of their
+// names.
 class ExampleColumns {
  public:
-  // `features`: complete configs of FeatureKinds() by name. Errors: InvalidArgument that begins with
-  // the name.
+  // `features`: complete configs of FeatureKinds() by name. Errors: InvalidArgument that begins
+  // with the name.
   static absl::StatusOr<ExampleColumns> Create(
       const std::map<std::string, v1::ClassConfig>& features);
 

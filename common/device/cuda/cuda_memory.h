@@ -15,8 +15,9 @@
 
 namespace cohort {
 
-// The memory of one Device on a GPU. It is either taken from CUDA block by block and counted against
-// a limit, or reserved at once and divided here. Any thread may call it. Blocks keep it alive.
+// The memory of one Device on a GPU. It is either taken from CUDA block by block and counted
+// against a limit, or reserved at once and divided here. Any thread may call it. Blocks keep it
+// alive.
 class CudaMemory : public std::enable_shared_from_this<CudaMemory> {
  public:
   // `limit`: bytes that may be allocated; 0: what the GPU has. `reserve`: take the limit, which is

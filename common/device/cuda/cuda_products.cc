@@ -39,8 +39,8 @@ absl::StatusOr<OwnedCudaGraph> CudaProducts::Capture(const MatrixProduct& produc
   return owned;
 }
 
-// cuBLAS stores matrices column by column, where a matrix of ours is its own transpose. So it computes
-// C^T = B^T A^T: c[m,n] is an n x m matrix there, and the first factor is b.
+// cuBLAS stores matrices column by column, where a matrix of ours is its own transpose. So it
+// computes C^T = B^T A^T: c[m,n] is an n x m matrix there, and the first factor is b.
 absl::Status CudaProducts::Enqueue(const MatrixProduct& p) {
   const bool is_double = p.dtype == DType::kFloat64;
   if (!is_double && p.dtype != DType::kFloat32) {

@@ -30,8 +30,9 @@ class CudaProducts {
   CudaProducts(const CudaProducts&) = delete;
   CudaProducts& operator=(const CudaProducts&) = delete;
 
-  // Returns a graph that computes the product. m, n, k and batch are not 0. It uses the workspace, so
-  // that products with the same one must not run side by side. The stream is idle. Errors: Internal.
+  // Returns a graph that computes the product. m, n, k and batch are not 0. It uses the workspace,
+  // so that products with the same one must not run side by side. The stream is idle. Errors:
+  // Internal.
   absl::StatusOr<OwnedCudaGraph> Capture(const MatrixProduct& product, cudaStream_t stream,
                                          const DeviceMemory& workspace);
 

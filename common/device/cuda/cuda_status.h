@@ -23,9 +23,9 @@ struct Gpu {
   absl::Status Select() const;
 };
 
-// Returns Internal "cudaGraphLaunch on cuda:0: out of memory (cudaErrorMemoryAllocation)" unless the
-// call succeeded. If the error makes the GPU unusable for this process, the message reports that.
-// Otherwise the thread's last error is cleared, so that no later call returns it.
+// Returns Internal "cudaGraphLaunch on cuda:0: out of memory (cudaErrorMemoryAllocation)" unless
+// the call succeeded. If the error makes the GPU unusable for this process, the message reports
+// that. Otherwise the thread's last error is cleared, so that no later call returns it.
 absl::Status CudaStatus(const Gpu& gpu, std::string_view call, cudaError_t error);
 absl::Status CudaStatus(const Gpu& gpu, std::string_view call, cublasStatus_t error);
 

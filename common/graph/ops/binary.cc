@@ -71,8 +71,8 @@ absl::Status DivGradient(GradientContext* c) {
   return absl::OkStatus();
 }
 
-// The output is input 1 if `second`, else input 0. If both are equal, the gradient goes to the first,
-// as in TensorFlow.
+// The output is input 1 if `second`, else input 0. If both are equal, the gradient goes to the
+// first, as in TensorFlow.
 absl::Status ExtremumGradient(GradientContext* c, Expr second) {
   const Expr zero = c->builder()->Scalar(0, c->grad().dtype());
   if (c->needs(0)) SetSummed(c, 0, Select(second, zero, c->grad()));

@@ -1,5 +1,5 @@
-// Two-dimensional convolutions, channels last. The three ops are the derivatives of one bilinear map,
-// so each is the gradient of the others.
+// Two-dimensional convolutions, channels last. The three ops are the derivatives of one bilinear
+// map, so each is the gradient of the others.
 #include "common/graph/ops/convolution.h"
 
 #include "common/graph/autodiff.h"

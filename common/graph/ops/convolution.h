@@ -36,9 +36,10 @@ struct ConvAxis {
   static int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 };
 
-// The shapes of one example in a two-dimensional convolution, channels last: x[in, in, in_channels],
-// kernel[taps, taps, in_channels / groups, out_channels] -> y[out, out, out_channels]. Output
-// channel o belongs to group o / (out_channels / groups) and sees the inputs of that group only.
+// The shapes of one example in a two-dimensional convolution, channels last: x[in, in,
+// in_channels], kernel[taps, taps, in_channels / groups, out_channels] -> y[out, out,
+// out_channels]. Output channel o belongs to group o / (out_channels / groups) and sees the inputs
+// of that group only.
 struct ConvShape {
   std::array<ConvAxis, 2> axes;  // rows, columns
   int64_t in_channels = 0;

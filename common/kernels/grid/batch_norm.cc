@@ -52,8 +52,8 @@ int64_t Rows(const ValueView& x, const Parts& p) {
   return p.channels == 0 ? 0 : x.elements / p.channels;
 }
 
-// Calls fn(row, &a, &b), which sets two numbers, for the rows of a part, and returns their sums. Four
-// rows are added in T, the rest in double.
+// Calls fn(row, &a, &b), which sets two numbers, for the rows of a part, and returns their sums.
+// Four rows are added in T, the rest in double.
 template <typename T, typename Fn>
 COHORT_HD void SumPart(int64_t part, int64_t parts, int64_t rows, double* first, double* second,
                        const Fn& fn) {
@@ -82,8 +82,8 @@ COHORT_HD double SumOfParts(const Group& g, const Scratch<T>& scratch, const Par
   return g.Sum<double>(p.parts, [&](int64_t i) { return sums[i * p.channels + channel]; });
 }
 
-// Sums of x - shift and of its square. `shift` is the channel's first value: differences from a value
-// of the channel itself keep the variance exact if the mean is large.
+// Sums of x - shift and of its square. `shift` is the channel's first value: differences from a
+// value of the channel itself keep the variance exact if the mean is large.
 template <typename T>
 struct MomentsBody {
   const T* x;

@@ -1,13 +1,13 @@
 // conv2d: x[n, rows, columns, c], kernel[taps, taps, c / groups, o] -> y[n, rows, columns, o].
 // conv2d_input_grad: (grad like y, kernel) -> like x. conv2d_kernel_grad: (x, grad) -> like kernel.
 //
-// With one group they are products of matrices, which the device's library computes. With cols[pixel
-// of y, tap and c], the elements of x that a pixel of y is made of:
+// With one group they are products of matrices, which the device's library computes. With
+// cols[pixel of y, tap and c], the elements of x that a pixel of y is made of:
 //
 //   y = cols kernel         cols' gradient = grad kernel^T         kernel's gradient = cols^T grad
 //
-// cols lies in scratch memory; if it is x itself (taps of 1 by 1), it needs none. With groups, or if
-// cols were larger than kMostColumnsBytes, loops compute the same, one thread per sum.
+// cols lies in scratch memory; if it is x itself (taps of 1 by 1), it needs none. With groups, or
+// if cols were larger than kMostColumnsBytes, loops compute the same, one thread per sum.
 #include "common/kernels/convolution.h"
 
 #include "common/kernels/grid/grid.h"
@@ -159,8 +159,8 @@ struct InputGradBody {
   }
 };
 
-// One thread per part of the rows of y and element of the kernel. Part p sums the rows p, p + parts,
-// ... of all images.
+// One thread per part of the rows of y and element of the kernel. Part p sums the rows p, p +
+// parts, ... of all images.
 template <typename T>
 struct KernelGradBody {
   const T* x;
@@ -266,7 +266,8 @@ class ProductPart : public DeviceKernel {
   const Make make_;
 };
 
-// A sequence that writes zeros behind the current elements of the inputs in `tails`, a bit for each.
+// A sequence that writes zeros behind the current elements of the inputs in `tails`, a bit for
+// each.
 class ConvolutionSequence : public SequenceKernel {
  public:
   ConvolutionSequence(std::vector<std::unique_ptr<DeviceKernel>> parts, size_t scratch_bytes,

@@ -20,8 +20,8 @@
 #include "common/base/thread_pool.h"
 #endif
 
-// How the kernels of ops are written for devices: as bodies (common/device/grid.h). If the column `cpu`
-// of ops.def is Grid, they are the kernels of the CPU, too.
+// How the kernels of ops are written for devices: as bodies (common/device/grid.h). If the column
+// `cpu` of ops.def is Grid, they are the kernels of the CPU, too.
 namespace cohort::COHORT_GRID {
 
 // Work is split so that about as many threads have some of it.
@@ -169,8 +169,8 @@ struct WalkBody {
   void RunAll(int64_t begin, int64_t end) const { RunRuns(begin, end); }
 
  private:
-  // Inner strides of 0 and 1 are constants of the loop, which so becomes vector code: bit i of kOnes
-  // is the stride of value i < kKnown.
+  // Inner strides of 0 and 1 are constants of the loop, which so becomes vector code: bit i of
+  // kOnes is the stride of value i < kKnown.
   template <size_t kKnown = 0, uint32_t kOnes = 0>
   void RunRuns(int64_t begin, int64_t end) const {
     const int64_t(&stride)[N] = walk.strides[walk.rank - 1];

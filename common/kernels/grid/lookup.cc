@@ -1,6 +1,6 @@
 // gather: rows[U, ...], index[...] -> [index..., ...].
-// gather_grad: (grad, index, rows for its shape) -> [U, ...]: row u is the sum of the rows of grad whose
-// index is u, added in order of position.
+// gather_grad: (grad, index, rows for its shape) -> [U, ...]: row u is the sum of the rows of grad
+// whose index is u, added in order of position.
 #include "common/kernels/grid/grid.h"
 
 namespace cohort::COHORT_GRID {

@@ -1,6 +1,6 @@
-// matmul: a[m,k], b[k,n] -> [m,n], either operand stored transposed. batch_matmul: the same for each of
-// several pairs. By the device's library, at full capacity, if only the first axes of the stored
-// matrices have run-time sizes; else by a loop.
+// matmul: a[m,k], b[k,n] -> [m,n], either operand stored transposed. batch_matmul: the same for
+// each of several pairs. By the device's library, at full capacity, if only the first axes of the
+// stored matrices have run-time sizes; else by a loop.
 #include "common/kernels/grid/grid.h"
 #include "common/kernels/grid/rounded_product.h"
 #include "common/kernels/grid/zero_tail.h"

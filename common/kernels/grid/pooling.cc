@@ -6,9 +6,9 @@
 // avg_pool: the mean of the elements of each window; padding does not count.
 // avg_pool_grad: (grad, x for its dims) -> like x.
 //
-// Padding is never a maximum, because every window covers an element. A NaN is a maximum. One thread per
-// element of the result, channels fastest. Gradients are gathered: an element of x adds what the windows
-// that contain it give it, in order of the windows.
+// Padding is never a maximum, because every window covers an element. A NaN is a maximum. One
+// thread per element of the result, channels fastest. Gradients are gathered: an element of x adds
+// what the windows that contain it give it, in order of the windows.
 #include "common/graph/ops/pooling.h"
 
 #include "common/kernels/grid/grid.h"

@@ -1,12 +1,13 @@
-// dropout: x -> y = x * mask, mask. random_normal: x -> numbers of the standard normal distribution.
-// Element i of dropout has the bits of dropout_cpu.cc. Elements 2 j and 2 j + 1 of random_normal are the
-// pair of Box and Muller of the words a = 2 (j % 2) and b = a + 1 of the same Philox block j / 2:
+// dropout: x -> y = x * mask, mask. random_normal: x -> numbers of the standard normal
+// distribution. Element i of dropout has the bits of dropout_cpu.cc. Elements 2 j and 2 j + 1 of
+// random_normal are the pair of Box and Muller of the words a = 2 (j % 2) and b = a + 1 of the same
+// Philox block j / 2:
 //
 //   sqrt(-2 log((a + 1/2) / 2^32)) * (cos(2 pi b / 2^32), sin(2 pi b / 2^32))
 //
-// These functions consist of operations that IEEE 754 defines exactly, and this library is built without
-// fused ones, so the numbers are the same on every machine. A float32 value is the rounded float64 value.
-// One thread per Philox block, which makes four elements.
+// These functions consist of operations that IEEE 754 defines exactly, and this library is built
+// without fused ones, so the numbers are the same on every machine. A float32 value is the rounded
+// float64 value. One thread per Philox block, which makes four elements.
 #include <cmath>
 
 #include "common/kernels/exact_math.h"
@@ -70,7 +71,8 @@ DeviceKernelOr CreateRandom(const Node& node, const Program& program) {
   if (most > int64_t{1} << 34) {
     return Unimplemented("{} of {}: more than 2^34 elements", node.op, TypeToString(x));
   }
-  // Examples of other devices that come before these drew whole blocks: their number is a multiple of 4.
+  // Examples of other devices that come before these drew whole blocks: their number is a multiple
+  // of 4.
   const int64_t unit =
       !x.dims.empty() && x.dims[0].bounded()
           ? most / program.symbols[static_cast<size_t>(x.dims[0].symbol - 1)].capacity

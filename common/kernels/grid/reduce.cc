@@ -1,5 +1,5 @@
-// reduce_sum reduce_max: x -> without (or with 1 for) some axes. The order of the additions depends on
-// shapes only. Without elements: 0, and minus infinity.
+// reduce_sum reduce_max: x -> without (or with 1 for) some axes. The order of the additions depends
+// on shapes only. Without elements: 0, and minus infinity.
 #include <limits>
 
 #include "common/kernels/grid/grid.h"

@@ -1,4 +1,5 @@
-// Products with the attribute `precision`: common/kernels/rounded_product_cpu.cc says what they are.
+// Products with the attribute `precision`: common/kernels/rounded_product_cpu.cc says what they
+// are.
 #include "common/kernels/grid/rounded_product.h"
 
 namespace cohort::COHORT_GRID {

@@ -1,6 +1,6 @@
-// softmax log_softmax sparsemax: x -> over the last axis. argmax: x -> int64, the last axis dropped.
-// sparse_softmax_cross_entropy: (labels int64[m], logits[m,n]) -> [m].
-// in_top_k: (targets int64[m], predictions[m,n]) -> bool[m].
+// softmax log_softmax sparsemax: x -> over the last axis. argmax: x -> int64, the last axis
+// dropped. sparse_softmax_cross_entropy: (labels int64[m], logits[m,n]) -> [m]. in_top_k: (targets
+// int64[m], predictions[m,n]) -> bool[m].
 #include <cmath>
 #include <limits>
 
@@ -48,9 +48,9 @@ struct SoftmaxBody {
   }
 };
 
-// max(x - t, 0) with the t that makes the sum 1 (Martins and Astudillo, "From softmax to sparsemax",
-// 2016). Each pass drops values at or below the threshold of those that are left, until none is dropped
-// (Michelot, 1986). Values less their maximum, near 0, keep the sums exact.
+// max(x - t, 0) with the t that makes the sum 1 (Martins and Astudillo, "From softmax to
+// sparsemax", 2016). Each pass drops values at or below the threshold of those that are left, until
+// none is dropped (Michelot, 1986). Values less their maximum, near 0, keep the sums exact.
 template <typename T>
 struct SparsemaxBody {
   const T* x;
@@ -131,9 +131,9 @@ struct SparseCrossEntropyBody {
   }
 };
 
-// Fewer than k classes have a larger prediction than the target. So a class that ties with the k-th one
-// is in. As in TensorFlow, the answer is false if the target is no class or if a prediction of the
-// example is not finite.
+// Fewer than k classes have a larger prediction than the target. So a class that ties with the k-th
+// one is in. As in TensorFlow, the answer is false if the target is no class or if a prediction of
+// the example is not finite.
 template <typename T>
 struct InTopKBody {
   const int64_t* targets;

@@ -40,8 +40,8 @@ struct ClipBody {
   COHORT_HD void operator()(int64_t i) const { y[i] = x[i] < min ? min : x[i] > max ? max : x[i]; }
 };
 
-// The gradient passes where low < x, or with kClosed where low <= x <= high; a NaN then passes, too.
-// The gradient is always read, so that the loop becomes vector code.
+// The gradient passes where low < x, or with kClosed where low <= x <= high; a NaN then passes,
+// too. The gradient is always read, so that the loop becomes vector code.
 template <typename T, bool kClosed>
 struct GateBody {
   const T* grad;

@@ -11,8 +11,8 @@
 namespace cohort {
 namespace {
 
-// The dims of `count` numbers, which belong to the last of these axes; broadcasts over x. One number
-// serves all.
+// The dims of `count` numbers, which belong to the last of these axes; broadcasts over x. One
+// number serves all.
 absl::StatusOr<std::vector<int64_t>> MomentDims(int64_t count, std::span<const int64_t> axes,
                                                 const ValueType& type) {
   std::vector<int64_t> dims(type.dims.size(), 1);

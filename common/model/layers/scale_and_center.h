@@ -13,8 +13,8 @@ namespace cohort {
 // initializers, regularizers, constraints.
 std::vector<Argument> ScaleAndCenterArguments();
 
-// x * gamma + beta, as far as `scale` and `center` want them. The weights have the shape `dims`, and
-// `broadcast` is the shape in which they meet x. Errors: those of LayerContext::Weight.
+// x * gamma + beta, as far as `scale` and `center` want them. The weights have the shape `dims`,
+// and `broadcast` is the shape in which they meet x. Errors: those of LayerContext::Weight.
 absl::StatusOr<Expr> ScaleAndCenter(LayerContext* context, Expr x, const std::vector<int64_t>& dims,
                                     const std::vector<int64_t>& broadcast);
 

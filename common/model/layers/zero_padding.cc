@@ -1,4 +1,5 @@
-// ZeroPadding1D and ZeroPadding2D (keras/src/layers/reshaping/zero_padding1d.py, zero_padding2d.py).
+// ZeroPadding1D and ZeroPadding2D (keras/src/layers/reshaping/zero_padding1d.py,
+// zero_padding2d.py).
 #include "common/graph/expr.h"
 #include "common/model/layers/axes.h"
 #include "common/model/layers/borders.h"

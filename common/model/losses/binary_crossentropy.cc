@@ -1,5 +1,5 @@
-// BinaryCrossentropy (keras/src/losses/losses.py). As Keras on TensorFlow, it starts from the logits
-// if the prediction is a sigmoid or softmax of them, else from clipped probabilities
+// BinaryCrossentropy (keras/src/losses/losses.py). As Keras on TensorFlow, it starts from the
+// logits if the prediction is a sigmoid or softmax of them, else from clipped probabilities
 // (keras/src/backend/tensorflow/nn.py).
 #include "common/graph/expr.h"
 #include "common/model/losses/loss.h"

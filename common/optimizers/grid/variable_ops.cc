@@ -1,4 +1,5 @@
-// Reading rows, the scale of gradients, and the pushes that are no gradients: one thread per element.
+// Reading rows, the scale of gradients, and the pushes that are no gradients: one thread per
+// element.
 #include "common/optimizers/grid/variable_op.h"
 #include "common/optimizers/moving_average.h"
 

@@ -16,7 +16,8 @@
 namespace cohort {
 
 // What the rules that work element by element have in common. The file of a rule defines its
-// *family*, a class with the hyperparameters as doubles, and gives MakeElementwise<Family> to its entry:
+// *family*, a class with the hyperparameters as doubles, and gives MakeElementwise<Family> to its
+// entry:
 //
 //   explicit Family(const Config& config);  // complete
 //   std::vector<SlotInfo> Slots() const;

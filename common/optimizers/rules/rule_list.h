@@ -1,8 +1,8 @@
 #ifndef COHORT_COMMON_OPTIMIZERS_RULES_RULE_LIST_H_
 #define COHORT_COMMON_OPTIMIZERS_RULES_RULE_LIST_H_
 
-// The optimizers: X(Name) for each. `OptimizerClass NameOptimizer()` in the file of the rule defines
-// it.
+// The optimizers: X(Name) for each. `OptimizerClass NameOptimizer()` in the file of the rule
+// defines it.
 #define COHORT_OPTIMIZERS(X) \
   X(Adagrad)                 \
   X(Adam)                    \

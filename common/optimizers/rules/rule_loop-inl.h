@@ -30,7 +30,8 @@ struct WeightDecay {
   bool on;
 };
 
-// Finds a NaN or an infinity: without the sign, the bits of every other number are less than those of an infinity.
+// Finds a NaN or an infinity: without the sign, the bits of every other number are less than those
+// of an infinity.
 template <typename T>
 class Magnitudes {
  public:
@@ -53,8 +54,8 @@ class Magnitudes {
   hn::Vec<BitsTag> greatest_;
 };
 
-// One vector's worth of elements at offset i. kPastCaches: the variable's new values, which are aligned, are
-// written past the caches.
+// One vector's worth of elements at offset i. kPastCaches: the variable's new values, which are
+// aligned, are written past the caches.
 template <bool kPastCaches, typename T, class Kernel>
 HWY_INLINE void StepVector(const Kernel& kernel, const WeightDecay<T>& decay,
                            const UpdateRange<T>& r, size_t i, Lanes<T> scale,

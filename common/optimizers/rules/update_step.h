@@ -17,8 +17,8 @@ namespace cohort {
 //   int slots() const;                             // that it uses
 //   void Update(T& w, T* slots, T g) const;        // one element, without weight decay
 //
-// Devices run Update; the CPU runs the vectorized kernel beside the rule, which computes the same bits.
-// It can be copied as bytes.
+// Devices run Update; the CPU runs the vectorized kernel beside the rule, which computes the same
+// bits. It can be copied as bytes.
 struct UpdateStep {
   std::variant<AdagradStep<float>, AdagradStep<double>, AdamStep<float>, AdamStep<double>,
                FtrlStep<float>, FtrlStep<double>, RmspropStep<float>, RmspropStep<double>,

@@ -37,9 +37,9 @@ class AdminServer {
     // The text of /metrics, MetricsRegistry::Text. The server adds what the process uses.
     std::function<std::string()> metrics;
     // The callbacks run on the server's threads, so they must be thread-safe. health: "" while the
-    // role is healthy, else the reason. Null: always healthy. readiness: "" when the role serves and
-    // restores nothing, else the reason; it never waits for other tasks. Null: always ready. status:
-    // the text of /statusz.
+    // role is healthy, else the reason. Null: always healthy. readiness: "" when the role serves
+    // and restores nothing, else the reason; it never waits for other tasks. Null: always ready.
+    // status: the text of /statusz.
     std::function<std::string()> health;
     std::function<std::string()> readiness;
     std::function<std::string()> status;

@@ -33,11 +33,11 @@ class PayloadFields {
   // `pieces`: for how many of them memory is taken at once.
   explicit PayloadFields(size_t pieces = 0) { pieces_.reserve(pieces); }
 
-  // Finds the fields of the message that `decoder` holds. `word` says which bytes of `segment`, and of
-  // `peers` (by SharedPayload.segments; null: not mapped here), are fields. If `word` is null, or names
-  // no bytes, all fields are in the frame. The result is valid as long as the decoder holds the frame
-  // and the segments are mapped. Errors: InvalidArgument if `word` contradicts itself, if it names
-  // bytes outside of the segments, or if it leaves fields of the frame.
+  // Finds the fields of the message that `decoder` holds. `word` says which bytes of `segment`, and
+  // of `peers` (by SharedPayload.segments; null: not mapped here), are fields. If `word` is null,
+  // or names no bytes, all fields are in the frame. The result is valid as long as the decoder
+  // holds the frame and the segments are mapped. Errors: InvalidArgument if `word` contradicts
+  // itself, if it names bytes outside of the segments, or if it leaves fields of the frame.
   absl::Status Find(const PushPullDecoder& decoder, const v1::SharedPayload* word,
                     const SharedSegment* segment, std::span<const SharedSegment* const> peers = {});
 

@@ -30,17 +30,17 @@ class PeerSegments {
   static constexpr uint64_t kIdleAfter = 256;
   static constexpr int kMostFailures = 8;
 
-  // Maps those segments of the message that are not mapped yet. `sequence`: the message's. Error: that
-  // of SharedSegment::Open. A process that has ended explains one error. After kMostFailures in a row
-  // no more segments are mapped, because all would fail alike.
+  // Maps those segments of the message that are not mapped yet. `sequence`: the message's. Error:
+  // that of SharedSegment::Open. A process that has ended explains one error. After kMostFailures
+  // in a row no more segments are mapped, because all would fail alike.
   absl::Status Map(const v1::SharedPayload& word, uint64_t sequence);
-  // By entry of `word.segments`: the segment, or null if it is not mapped. Valid until the next call
-  // of a function that is not const.
+  // By entry of `word.segments`: the segment, or null if it is not mapped. Valid until the next
+  // call of a function that is not const.
   std::span<const SharedSegment* const> Find(const v1::SharedPayload& word);
   // Adds the ids of all mapped segments.
   void AddTo(v1::SharedPayload* word) const;
-  // Unmaps segments that have been idle. Keeps those whose values may still be read: `reading` as in
-  // PushPullHeader.
+  // Unmaps segments that have been idle. Keeps those whose values may still be read: `reading` as
+  // in PushPullHeader.
   void DropIdle(uint64_t sequence, const Numbers& reading);
 
   bool failed() const { return failures_ == kMostFailures; }

@@ -30,8 +30,9 @@ namespace cohort {
 inline constexpr char kPsIncarnationKey[] = "cohort-ps-incarnation";
 std::string IncarnationText(uint64_t incarnation);
 
-// The longest HTTP/2 frame that both ends of the data path ask for (TransportOptions::http2_frame_bytes). gRPC's
-// 16 KiB cut a large pull or push into thousands of frames, each with slices of its own.
+// The longest HTTP/2 frame that both ends of the data path ask for
+// (TransportOptions::http2_frame_bytes). gRPC's 16 KiB cut a large pull or push into thousands of
+// frames, each with slices of its own.
 inline constexpr int kPushPullHttp2FrameBytes = 1 << 20;
 
 }  // namespace cohort

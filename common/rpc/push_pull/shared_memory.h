@@ -14,13 +14,13 @@ namespace v1 {
 class SharedPayload;
 }
 
-// Memory of a buffer that other processes of this host may map and read, but not write: the weights of
-// a server, the push areas of a worker.
+// Memory of a buffer that other processes of this host may map and read, but not write: the weights
+// of a server, the push areas of a worker.
 class SharedMemory : public BufferMemory {
  public:
-  // Returns a buffer of `bytes` bytes in a segment of its own. Each segment takes a file descriptor, so
-  // all of them together take at most a fourth of those that the process may have. Returns an empty
-  // reference beyond that, or if memory is short.
+  // Returns a buffer of `bytes` bytes in a segment of its own. Each segment takes a file
+  // descriptor, so all of them together take at most a fourth of those that the process may have.
+  // Returns an empty reference beyond that, or if memory is short.
   static BufferRef Allocate(size_t bytes);
   ~SharedMemory() override;
   // The memory of the buffer; null if it lies elsewhere.

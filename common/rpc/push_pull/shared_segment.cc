@@ -95,8 +95,8 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Open(uint32_t pid,
   return segment;
 }
 
-// The seal of the new memory lets nobody map it for writing any more, so its mapping is moved. A private
-// mapping of the old memory has the same contents, and copies a page when it is written.
+// The seal of the new memory lets nobody map it for writing any more, so its mapping is moved. A
+// private mapping of the old memory has the same contents, and copies a page when it is written.
 void SharedSegment::Renew() {
   const auto renewed = Create(size_, Use::kRead);
   if (renewed.ok()) {

@@ -28,9 +28,9 @@ class SharedSegment {
   // mapping of it can be written. Errors: ResourceExhausted, with the system's reason.
   static absl::StatusOr<std::unique_ptr<SharedSegment>> Create(size_t bytes,
                                                                Use others = Use::kReadAndWrite);
-  // Opens the segment of another process (or of this one). With kRead, maps all of its pages at once,
-  // and nobody writes through the result. Errors: Unavailable if it cannot be opened (it belongs to
-  // another host or user), InvalidArgument if it is not such a segment.
+  // Opens the segment of another process (or of this one). With kRead, maps all of its pages at
+  // once, and nobody writes through the result. Errors: Unavailable if it cannot be opened (it
+  // belongs to another host or user), InvalidArgument if it is not such a segment.
   static absl::StatusOr<std::unique_ptr<SharedSegment>> Open(uint32_t pid, uint32_t fd, uint64_t id,
                                                              uint64_t bytes,
                                                              Use use = Use::kReadAndWrite);
@@ -38,9 +38,9 @@ class SharedSegment {
   SharedSegment(const SharedSegment&) = delete;
   SharedSegment& operator=(const SharedSegment&) = delete;
 
-  // Gives the creator other memory at the same addresses, with the same contents, and another id. Other
-  // processes that have mapped the segment keep the old memory, which nobody writes any more. If there
-  // is not enough memory, the creator's further writes are not shared with anyone.
+  // Gives the creator other memory at the same addresses, with the same contents, and another id.
+  // Other processes that have mapped the segment keep the old memory, which nobody writes any more.
+  // If there is not enough memory, the creator's further writes are not shared with anyone.
   void Renew();
   // False after a Renew that lacked memory.
   bool is_shared() const { return id_ != 0; }

@@ -12,12 +12,13 @@
 
 namespace cohort {
 
-// Accepts the connections that are to be looked at before gRPC gets them, on a thread of its own that
-// sleeps between connections:
+// Accepts the connections that are to be looked at before gRPC gets them, on a thread of its own
+// that sleeps between connections:
 //
 // - Unix sockets: the peer must belong to the user of this process, or be root (SO_PEERCRED).
 // - TCP with certificates: the first byte tells a TLS handshake from plaintext. gRPC would
-//   silently close a plaintext connection. A plaintext HTTP/2 connection goes to gRPC as such, so that its
+//   silently close a plaintext connection. A plaintext HTTP/2 connection goes to gRPC as such, so
+//   that its
 //   streams are refused with a message (AdmitPeer). Other bytes end the connection.
 // - Unix sockets and plaintext TCP, if somebody takes connections that do not speak HTTP/2
 //   (StreamServer::Options::take_socket). Their first byte is kSocketByte.
@@ -42,7 +43,8 @@ class ConnectionAcceptor {
   explicit ConnectionAcceptor(PeerRefusals* refusals) : refusals_(refusals) {}
   ~ConnectionAcceptor();
 
-  // Before Start. `path` is removed at the end. If only `other` is given, it gets connections at once.
+  // Before Start. `path` is removed at the end. If only `other` is given, it gets connections at
+  // once.
   void AddUnix(UniqueFd listener, std::string path, Takers takers);
   void AddTcp(UniqueFd listener, Takers takers);
 

@@ -21,9 +21,9 @@ absl::Status CheckCanListen(const std::string& address);
 // as above.
 absl::StatusOr<UniqueFd> ListenOn(const std::string& address);
 
-// As gRPC listens: on all addresses of "host:port" with the same port, which is returned in `port`. A
-// wildcard of either family takes both. The sockets are non-blocking and do not delay small segments.
-// Errors: as above.
+// As gRPC listens: on all addresses of "host:port" with the same port, which is returned in `port`.
+// A wildcard of either family takes both. The sockets are non-blocking and do not delay small
+// segments. Errors: as above.
 absl::StatusOr<std::vector<UniqueFd>> ListenOnAll(const std::string& address, int* port);
 
 // The path of "unix:/path".

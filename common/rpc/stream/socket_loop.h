@@ -14,8 +14,8 @@ namespace cohort {
 
 class SocketStream;
 
-// The sockets of one thread (SocketStream), which polls them. Everything that the loop runs therefore
-// runs one after another. Only Wake may be called from another thread.
+// The sockets of one thread (SocketStream), which polls them. Everything that the loop runs
+// therefore runs one after another. Only Wake may be called from another thread.
 class SocketLoop {
  public:
   SocketLoop();

@@ -224,7 +224,8 @@ TEST_CASE("new streams use changed certificates, and open streams stay") {
   CHECK(client.Echo() == absl::OkStatus());
   server.files.WriteAs("ps", next.Issue("cohort://lab/ps/0"), next.ca().certificate);
   server.files.WriteAs("w", next.Issue("cohort://lab/worker/1"), next.ca().certificate);
-  // gRPC reads the server's files within a second. Until then the client refuses the old certificate.
+  // gRPC reads the server's files within a second. Until then the client refuses the old
+  // certificate.
   absl::Status status;
   const auto deadline = TestDeadline();
   do {

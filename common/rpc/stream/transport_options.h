@@ -29,8 +29,8 @@ struct TransportOptions {
   // The smallest size of the buffers into which a socket is read. A usual message fits into one or
   // two of them, and the buffers in use stay in a core's cache.
   int read_buffer_bytes = 512 << 10;
-  // Bytes of one stream that this end is ready to receive before a handler wants them, and the longest
-  // HTTP/2 frame that it asks the peer for. 0: gRPC decides, from 64 KB and 16 KB on.
+  // Bytes of one stream that this end is ready to receive before a handler wants them, and the
+  // longest HTTP/2 frame that it asks the peer for. 0: gRPC decides, from 64 KB and 16 KB on.
   int read_ahead_bytes = 0;
   int http2_frame_bytes = 0;
 

@@ -78,9 +78,9 @@ class ServedTask {
   ServedTask(const ServedTaskOptions* options, const Clock* clock, MetricsRegistry* registry);
   ~ServedTask();
 
-  // Serves all parts. /statusz is that of the first one. `stream` has options of the transport and of
-  // the threads. Does nothing if the options have no addresses. Errors: those of StreamServer and
-  // AdminServer (a taken port).
+  // Serves all parts. /statusz is that of the first one. `stream` has options of the transport and
+  // of the threads. Does nothing if the options have no addresses. Errors: those of StreamServer
+  // and AdminServer (a taken port).
   absl::Status Listen(StreamServer::Options stream, std::vector<ServedPart> parts);
 
   int port() const { return server_ == nullptr ? -1 : server_->port(); }
@@ -124,8 +124,8 @@ struct ServedProgram {
 using StartServedTask = std::function<absl::StatusOr<std::unique_ptr<ServingTask>>(
     const RoleContext& context, const TaskEnvironment& environment)>;
 
-// The main function of such a program: reads TF_CONFIG, starts the task, runs it to its end, and returns
-// the exit code. `add` binds all flags, among them `flags`.
+// The main function of such a program: reads TF_CONFIG, starts the task, runs it to its end, and
+// returns the exit code. `add` binds all flags, among them `flags`.
 int RunProgram(int argc, char** argv, const ServedProgram& program,
                const std::function<void(FlagSet*)>& add, const ServedFlags& flags,
                const StartServedTask& start);

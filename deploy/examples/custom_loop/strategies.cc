@@ -1,12 +1,12 @@
-// The toy loop of TensorFlow's guide "Distributed training", Dense(1) on [[1.]] -> [[1.]], under any
-// strategy:
+// The toy loop of TensorFlow's guide "Distributed training", Dense(1) on [[1.]] -> [[1.]], under
+// any strategy:
 //
 //   cohort-strategies --strategy mirrored --devices cpu:0,cpu:1
 //   cohort-strategies --strategy parameter_server --workers 3
 //   TF_CONFIG='...' cohort-strategies --strategy multi_worker_mirrored --directory /shared/loop
 //
-// With TF_CONFIG this program is the chief, or the first replica of multi_worker_mirrored. `cohort run`
-// starts the other tasks.
+// With TF_CONFIG this program is the chief, or the first replica of multi_worker_mirrored. `cohort
+// run` starts the other tasks.
 #include <cstdio>
 #include <cstdlib>
 

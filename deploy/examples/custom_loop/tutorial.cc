@@ -1,6 +1,6 @@
-// The training loop of TensorFlow's parameter-server tutorial, in C++: a cluster of three workers and
-// two parameter servers in this process, StringLookup, a model with an embedding, RMSprop, and an
-// error that is raised once.
+// The training loop of TensorFlow's parameter-server tutorial, in C++: a cluster of three workers
+// and two parameter servers in this process, StringLookup, a model with an embedding, RMSprop, and
+// an error that is raised once.
 #include <cstdio>
 
 #include "cohort/in_process.h"

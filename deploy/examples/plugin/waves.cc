@@ -95,8 +95,8 @@ TransformClass SinCosTransform() {
 
 // ---------------------------------------------------------------- a layer: built by the chief
 
-// y = activation(factors * x) over the last axis, with trained factors. Workers see only operations that they
-// know; autodiff adds the gradient.
+// y = activation(factors * x) over the last axis, with trained factors. Workers see only operations
+// that they know; autodiff adds the gradient.
 absl::StatusOr<LayerOutput> BuildScale(LayerContext* context) {
   const Expr x = context->FloatInput(0);
   if (!x.valid()) return LayerOutput{};
