@@ -146,8 +146,6 @@ struct MeanGradOfPixel {
 
 template <typename Op, typename T>
 struct FoldBody {
-  static constexpr int64_t kLanes = 64;
-
   const T* x;
   T* y;
   Windows s;
@@ -165,6 +163,7 @@ struct FoldBody {
   }
   // Blocks of channels, which become vector code.
   void RunAll(int64_t begin, int64_t end) const {
+    constexpr int64_t kLanes = 64;
     T all[kLanes];
     for (int64_t item = begin, lanes; item < end; item += lanes) {
       const Windows::Place place = Op::Find(s, item);
