@@ -329,8 +329,8 @@ TEST_CASE("models that make no sense") {
       "  functional: [{Input: {name: x}}, {Dense: {inputs: input, units: 1}}]\n",
       "  functional: [{Input: {name: x}}, {Dense: {inputs: [x, x], units: 1}}]\n",
       "  functional: [{Input: {name: x}}, {Flatten: {name: x, inputs: x}}]\n",
-      "  functional: [{Input: {name: x}}, {Flatten: {inputs: x}}, {Dense: {inputs: x, units: "
-      "1}}]\n",
+      R"(  functional: [{Input: {name: x}}, {Flatten: {inputs: x}}, {Dense: {inputs: x, units: 1}}]
+)",
       "  functional: [{Input: {name: x}}, {Concatenate: {inputs: [x, x], axis: 0}}]\n",
       "  sequential: [{Dense: {units: 3}}]\n",
       "  outputs: [flat]\n  sequential: [Flatten]\n",
