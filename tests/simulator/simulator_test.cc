@@ -54,7 +54,8 @@ TEST_CASE("whatever happens, each example is used exactly once") {
   CHECK(all.parked_pulls > usual);
   CHECK(all.refused_pushes > usual / 100);
   CHECK(all.dropped_closures > usual / 10);
-  CHECK(all.lost_results > usual / 100);
+  // One restart may lose many results, so runs that lose some are rare: 6 to 50 of 2,000 runs.
+  CHECK(all.lost_results > 0);
   CHECK(all.copies > usual / 2);
   CHECK(all.evaluations > usual / 10);
   CHECK(all.most_stale > usual / 100);
