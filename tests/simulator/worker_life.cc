@@ -13,7 +13,7 @@
 namespace cohort::simulator {
 namespace {
 
-constexpr int64_t kTickUs = 20'000;
+constexpr int64_t kWorkerTickUs = 20'000;
 
 // The step thread's sleep: it is a fiber, and code outside the fiber wakes it.
 class StepThread {
@@ -139,7 +139,7 @@ class WorkerLife : public Life, public WorkerEffects, public StepVariables, Exch
     loop.Run();
   }
   void Tick() {
-    node_->After(kTickUs, [this] {
+    node_->After(kWorkerTickUs, [this] {
       core_.Tick();
       Tick();
     });
