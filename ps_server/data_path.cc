@@ -53,7 +53,8 @@ uint64_t ClosedSteps::open_step() const { return position().open_step(); }
 void TabletSet::AdvanceWatermark(uint64_t to) const { RaiseTo(&watermark, to); }
 
 void DataPath::Handle(const RequestView& request, DataPathScratch* scratch,
-                      v1::PushPullResponseHeader* header, std::vector<PayloadSlice>* payload) {
+                      v1::PushPullResponseHeader* header, std::vector<PayloadSlice>* payload,
+                      const DeviceParts* device) {
   header->set_sequence(request.sequence);
   const uint64_t generation = this->generation();
   header->set_generation(generation);
@@ -65,19 +66,19 @@ void DataPath::Handle(const RequestView& request, DataPathScratch* scratch,
     metrics_->watermarks_ahead->Increment();
   }
   for (const PushSectionView& section : request.push_sections) {
-    Push(request, section, tablets.get(), scratch, header);
+    Push(request, section, tablets.get(), device, scratch, header);
   }
   if (!scratch->log_lines.empty() && !log_->Write(&scratch->log_lines).ok()) {
     metrics_->apply_log_errors->Increment();
   }
   for (const PullSectionView& section : request.pull_sections) {
-    Pull(request, section, tablets.get(), header, payload);
+    Pull(request, section, tablets.get(), device, header, payload);
   }
   if (!request.pull_sections.empty()) COHORT_CRASH_POINT("ps.pull.answering");
 }
 
 void DataPath::Push(const RequestView& request, const PushSectionView& section,
-                    const TabletSet* tablets, DataPathScratch* scratch,
+                    const TabletSet* tablets, const DeviceParts* device, DataPathScratch* scratch,
                     v1::PushPullResponseHeader* header) {
   if (header->pushes_size() > 0) COHORT_CRASH_POINT("ps.push.partial");
   COHORT_CRASH_POINT("ps.push.received");
@@ -90,7 +91,7 @@ void DataPath::Push(const RequestView& request, const PushSectionView& section,
     const TimePoint begin = clock_->Now();
     const PushEffect effect =
         tablet->Push(request.generation, tablets->watermark.load(std::memory_order_acquire),
-                     request.push, section, result);
+                     request.push, section, result, device);
     if (effect.applied) {
       metrics_->apply_seconds->Observe(ToSeconds(clock_->Now() - begin));
       metrics_->staleness->Observe(static_cast<double>(effect.staleness));
@@ -107,15 +108,15 @@ void DataPath::Push(const RequestView& request, const PushSectionView& section,
 }
 
 void DataPath::Pull(const RequestView& request, const PullSectionView& section,
-                    const TabletSet* tablets, v1::PushPullResponseHeader* header,
-                    std::vector<PayloadSlice>* payload) {
+                    const TabletSet* tablets, const DeviceParts* device,
+                    v1::PushPullResponseHeader* header, std::vector<PayloadSlice>* payload) {
   v1::PullResult* result = header->add_pulls();
   Tablet* const tablet = tablets == nullptr ? nullptr : tablets->Find(section.tablet);
   if (tablet == nullptr) {
     result->set_tablet(section.tablet);
     result->set_status(v1::MOVED);
   } else {
-    tablet->Pull(request.generation, request.pull_step, section, result, payload);
+    tablet->Pull(request.generation, request.pull_step, section, result, payload, device);
   }
   metrics_->pulls[result->status()]->Increment();
 }

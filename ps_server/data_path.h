@@ -11,6 +11,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "common/optimizers/device_places.h"
 #include "common/tablet/apply_log.h"
 #include "common/tablet/push_pull_views.h"
 #include "common/tablet/tablet.h"
@@ -67,8 +68,10 @@ class DataPath {
 
   // Executes the push sections, then the pull sections. Fills `header` (cleared by the caller) with
   // a result for every section, in order, and appends one slice to `payload` for each pulled entry.
+  // `device`: see Tablet::Push and Tablet::Pull.
   void Handle(const RequestView& request, DataPathScratch* scratch,
-              v1::PushPullResponseHeader* header, std::vector<PayloadSlice>* payload);
+              v1::PushPullResponseHeader* header, std::vector<PayloadSlice>* payload,
+              const DeviceParts* device = nullptr);
 
   // True if the request pulls for a synchronous step that is not open yet, so that its answer has
   // to wait for CloseStep.
@@ -101,9 +104,11 @@ class DataPath {
 
  private:
   void Push(const RequestView& request, const PushSectionView& section, const TabletSet* tablets,
-            DataPathScratch* scratch, v1::PushPullResponseHeader* header);
+            const DeviceParts* device, DataPathScratch* scratch,
+            v1::PushPullResponseHeader* header);
   void Pull(const RequestView& request, const PullSectionView& section, const TabletSet* tablets,
-            v1::PushPullResponseHeader* header, std::vector<PayloadSlice>* payload);
+            const DeviceParts* device, v1::PushPullResponseHeader* header,
+            std::vector<PayloadSlice>* payload);
 
   // The tablets that a message of this chief about a step is for. Errors: Aborted.
   absl::StatusOr<std::shared_ptr<const TabletSet>> TabletsOf(uint64_t generation, uint64_t timeline,

@@ -64,8 +64,8 @@ class Client {
     RemoteAccessOptions options;
     options.host_id = "here";
     remote_ = std::make_unique<RemoteAccess>(options);
-    remote_->SetGeneration(1);
-    remote_->SetRoutes(std::make_shared<v1::Routes>(server.routes()));
+    remote_->thread()->SetGeneration(1);
+    remote_->thread()->SetRoutes(std::make_shared<v1::Routes>(server.routes()));
     VariableDecl decl{"w", {DType::kFloat32, {{kElements}}}};
     access_ = remote_->ForProgram({&decl, 1});
     gradients_ = remote_->AllocatePushAreas(kBytes);
@@ -96,7 +96,7 @@ class Client {
     PushBatch push{{}, {&item, 1}};
     push.stamp = {.closure = closure_++, .attempt = 1, .timeline = 1, .weight = 1};
     REQUIRE(access_->Begin(&push, nullptr).ok());
-    remote_->Interrupt();
+    remote_->thread()->Interrupt();
     const auto result = access_->Finish();
     CHECK((result.ok() || absl::IsCancelled(result.status())));
   }

@@ -30,7 +30,7 @@ class LocalRequests::Connection : public LocalConnection {
       EndLoans(message.header);
       if (error_.ok()) error_ = assembler_.Add(message.header, message.payload);
     }
-    request_ = error_.ok() ? &assembler_.Finish(messages.back().resident) : nullptr;
+    request_ = error_.ok() ? &assembler_.Finish() : nullptr;
     state_ = State::kWaiting;
     Execute();
   }
@@ -145,15 +145,39 @@ absl::Status LocalRequests::Reside(const DevicePlaces& places) {
   return status;
 }
 
+bool LocalRequests::Handle(const RequestView& request, const DeviceParts& device,
+                           v1::PushPullResponseHeader* answer) {
+  if (!Enter()) return false;
+  const bool waits = !request.has_push && data_path_->MustWait(request);
+  if (!waits) {
+    DataPathScratch scratch;
+    std::vector<PayloadSlice> no_values;
+    data_path_->Handle(request, &scratch, answer, &no_values, &device);
+  }
+  Leave();
+  return !waits;
+}
+
+void LocalRequests::Watch(const void* watcher, std::function<void()> wake) {
+  MutexLock lock(&mu_);
+  watchers_.erase(watcher);
+  if (wake != nullptr) watchers_.emplace(watcher, std::move(wake));
+}
+
 void LocalRequests::Release() {
   MutexLock lock(&mu_);
+  WakeAll();
+}
+
+void LocalRequests::WakeAll() {
   for (const Connection* connection : waiting_) connection->Wake();
+  for (const auto& [watcher, wake] : watchers_) wake();
 }
 
 void LocalRequests::End() {
   MutexLock lock(&mu_);
   ended_ = true;
-  for (const Connection* connection : waiting_) connection->Wake();
+  WakeAll();
   while (calls_ > 0) idle_.Wait(&mu_);
 }
 

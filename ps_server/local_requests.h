@@ -2,6 +2,7 @@
 #define COHORT_PS_SERVER_LOCAL_REQUESTS_H_
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -21,8 +22,12 @@ class LocalRequests : public LocalServer, public std::enable_shared_from_this<Lo
   std::unique_ptr<LocalConnection> Connect(std::function<void()> wake) override;
   bool ended() const override;
   absl::Status Reside(const DevicePlaces& places) override;
+  bool Handle(const RequestView& request, const DeviceParts& device,
+              v1::PushPullResponseHeader* answer) override;
+  void Watch(const void* watcher, std::function<void()> wake) override;
 
-  // Wakes the connections whose pulls wait. To be called whenever ParkedPulls::Release is.
+  // Wakes the connections whose pulls wait, and the watchers. To be called whenever
+  // ParkedPulls::Release is.
   void Release();
   // When it returns, no request is executed, now or later.
   void End();
@@ -33,6 +38,7 @@ class LocalRequests : public LocalServer, public std::enable_shared_from_this<Lo
   // Keeps the data path from ending during a call. Returns false if it has ended.
   bool Enter();
   void Leave();
+  void WakeAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AddWaiting(Connection* connection);
   void RemoveWaiting(Connection* connection);
 
@@ -42,6 +48,7 @@ class LocalRequests : public LocalServer, public std::enable_shared_from_this<Lo
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   int calls_ ABSL_GUARDED_BY(mu_) = 0;
   std::set<Connection*> waiting_ ABSL_GUARDED_BY(mu_);
+  std::map<const void*, std::function<void()>> watchers_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace cohort

@@ -64,7 +64,7 @@ PsCore::Options ParameterServer::CoreOptions() {
 
 v1::TaskFigures ParameterServer::Figures() const {
   v1::TaskFigures figures;
-  figures.set_resident_bytes(ReadProcessUsage().resident_bytes);
+  figures.set_memory_bytes(ReadProcessUsage().memory_bytes);
   const PsMetrics& metrics = *core_->metrics();
   figures.set_sent_bytes(metrics.bytes_out->value());
   figures.set_received_bytes(metrics.bytes_in->value());

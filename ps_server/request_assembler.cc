@@ -189,13 +189,9 @@ absl::Status RequestAssembler::AddPull(const v1::PullPart& part, Payload payload
   return absl::OkStatus();
 }
 
-const RequestView& RequestAssembler::Finish(const ResidentParts& resident) {
-  view_.push.resident = resident.update;
+const RequestView& RequestAssembler::Finish() {
   view_.push_sections.clear();
   for (size_t i = 0; i < used_pushes_; ++i) {
-    for (PushEntryView& entry : pushes_[i].entries) {
-      entry.device = entry.kind == PushKind::kGradient ? resident.gradients : nullptr;
-    }
     view_.push_sections.push_back(pushes_[i].view);
     view_.push_sections.back().entries = pushes_[i].entries;
   }
@@ -203,7 +199,6 @@ const RequestView& RequestAssembler::Finish(const ResidentParts& resident) {
   for (size_t i = 0; i < used_pulls_; ++i) {
     view_.pull_sections.push_back(pulls_[i].view);
     view_.pull_sections.back().entries = pulls_[i].entries;
-    view_.pull_sections.back().reader = resident.reader;
   }
   messages_ = 0;
   return view_;

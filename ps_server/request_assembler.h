@@ -7,7 +7,6 @@
 #include <span>
 #include <vector>
 
-#include "common/optimizers/resident_variables.h"
 #include "common/tablet/push_pull_views.h"
 
 namespace cohort {
@@ -39,9 +38,8 @@ class RequestAssembler {
   // messages, sections or entries than one request may have. The assembler is then empty.
   absl::Status Add(const v1::PushPullHeader& header, Payload payload, Pieces pieces = {});
 
-  // The whole request; valid until the next Add. The next Add begins a new request. A step thread
-  // of this process may bring `resident` parts.
-  const RequestView& Finish(const ResidentParts& resident = {});
+  // The whole request; valid until the next Add. The next Add begins a new request.
+  const RequestView& Finish();
   // Drops what was added.
   void Clear();
   // Releases the memory that only a request of more than `entries` entries needs. Invalidates the

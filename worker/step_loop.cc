@@ -7,8 +7,6 @@
 #include "common/base/status.h"
 #include "common/exec/finite_pushes.h"
 #include "common/graph/program_proto.h"
-#include "common/graph/segments.h"
-#include "common/optimizers/resident_variables.h"
 
 namespace cohort {
 namespace {
@@ -44,6 +42,13 @@ StepMetrics::StepMetrics(MetricsRegistry* registry)
                                  ExponentialBounds(20e-6, 2, 16))),
       run_seconds(registry->AddHistogram("cohort_worker_run_seconds", "Time of one step's compute",
                                          ExponentialBounds(20e-6, 2, 16))) {}
+
+absl::Status StepVariables::Compile(const Work& work, const CompileOptions& options,
+                                    StepProgram* program) {
+  COHORT_ASSIGN_OR_RETURN(program->executable, Executable::Compile(*work.program, options));
+  program->access = ForProgram(program->executable->program().variables);
+  return absl::OkStatus();
+}
 
 StepLoop::StepLoop(const Options& options, WorkerCore* core, StepVariables* variables,
                    const Clock* clock, StepMetrics* metrics, Logger* log)
@@ -97,11 +102,6 @@ void StepLoop::MakeResource(const Work& work) {
   core_->OnResource(*work.resource, made);
 }
 
-bool StepLoop::MayReside(const Work& work) {
-  return work.program != nullptr && !work.program->variables.empty() &&
-         !work.program->loss_scaling.enabled() && !NamesDevices(*work.program);
-}
-
 StepProgram* StepLoop::Compile(const Work& work) {
   const bool is_summed = work.closure->step().step() != 0;
   std::unique_ptr<StepProgram>& compiled = programs_[{work.closure->program(), is_summed}];
@@ -121,37 +121,13 @@ StepProgram* StepLoop::Compile(const Work& work) {
 absl::Status StepLoop::CompileFor(const Work& work, bool is_summed, StepProgram* program) {
   CompileOptions compile = options_.compile;
   compile.slots = static_cast<int>(ahead_.limit()) + 1;
-  compile.resident_gradients = is_summed;
-  if (MayReside(work)) {
-    const auto variables = variables_->resident(work.job);
-    // The tablets are being restored: the chief gets the closure back.
-    if (!variables.ok()) return Aborted("{}", std::string(variables.status().message()));
-    compile.resident = *variables;
-  }
-  auto executable = Executable::Compile(*work.program, compile);
-  if (absl::IsUnimplemented(executable.status()) && compile.resident != nullptr) {
-    log_->Failure(LogLevel::kInfo, "variables_not_resident", executable.status());
-    compile.resident = nullptr;
-    executable = Executable::Compile(*work.program, compile);
-  }
-  if (!executable.ok()) {
-    absl::Status status = executable.status();
-    if (absl::IsResourceExhausted(status) && compile.resident != nullptr) {
-      status =
-          Annotate(std::move(status),
-                   "beside all variables and their slots (`cohort train --host_variables` keeps "
-                   "them in the host's memory)");
-    }
+  compile.sums_elsewhere = is_summed;
+  absl::Status status = variables_->Compile(work, compile, program);
+  if (!status.ok()) {
     return Annotate(std::move(status), fmt::format("compiling program '{}'", work.program->name));
   }
-  program->executable = *std::move(executable);
   program->loss_scale = LossScale(work.program->loss_scaling);
   program->uses_variables = !work.program->variables.empty();
-  program->resident = compile.resident;
-  program->access = variables_->ForProgram(program->executable->program().variables);
-  log_->Info("program_compiled", {{"program", work.program->name},
-                                  {"bytes", program->executable->memory_bytes()},
-                                  {"resident_variables", program->resident != nullptr}});
   return absl::OkStatus();
 }
 
@@ -186,15 +162,15 @@ void StepLoop::Advance() {
   DropUnwanted();
   PreparedStep* const pull = NextPull();
   BeginExchange(pull);
-  const bool resident = ahead_.program() != nullptr && ahead_.program()->resident != nullptr;
-  const bool overlaps = ahead_.limit() > 0 && !resident && IsDue(pull);
+  const bool on_device = ahead_.program() != nullptr && ahead_.program()->access->on_device();
+  const bool overlaps = ahead_.limit() > 0 && !on_device && IsDue(pull);
   if (overlaps) {
     PollExchange();
     RunFront();
   }
   FinishExchange();
-  // A resident push is in the memory that the next step overwrites.
-  const bool is_held = pending_.has_value() && pending_->program->resident != nullptr;
+  // A push on a device is in the memory that the next step overwrites.
+  const bool is_held = pending_.has_value() && pending_->program->access->on_device();
   if (!overlaps && !is_held && IsDue(pull)) RunFront();
   // The push of the next step waits until the one before is acknowledged or lost.
   while (next_push_.has_value() && pending_.has_value()) {
@@ -351,7 +327,6 @@ void StepLoop::BeginExchange(PreparedStep* pull) {
     batch.slot = static_cast<uint32_t>(pull->slot);
     program->executable->UseSlot(pull->slot);
     batch.items = program->executable->pulls();
-    batch.reader = program->resident;
   }
   const bool apart =
       pending_.has_value() && pull != nullptr &&
@@ -435,8 +410,6 @@ StepLoop::PendingPush StepLoop::MakePush(const PreparedStep& step, StepProgram* 
   push.batch.stamp.step = StepPlace::Of(closure.step());
   push.batch.stamp.iteration_offset = closure.iteration_offset();
   push.batch.items = program->executable->pushes();
-  push.batch.update = program->executable->resident_update();
-  if (program->resident != nullptr) push.batch.gradients = program->resident->device().get();
   push.batch.slot = static_cast<uint32_t>(step.slot);
   return push;
 }

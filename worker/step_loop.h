@@ -34,9 +34,10 @@ class StepVariables {
   virtual std::unique_ptr<VariableAccess> ForProgram(std::span<const VariableDecl> variables) = 0;
   // Sums dense gradients among workers; null: this worker has no part of the variables.
   virtual DenseSums* dense_sums() { return nullptr; }
-  // The variables of this job (Work::job) in the memory of this worker's device; null: they stay
-  // where they are. Errors: Unavailable: they cannot be moved there now.
-  virtual absl::StatusOr<const ResidentVariables*> resident(uint64_t job) { return nullptr; }
+  // Compiles the program of some work, and gives it access to its variables. Errors: those of
+  // Executable::Compile; Aborted: the variables cannot be reached now.
+  virtual absl::Status Compile(const Work& work, const CompileOptions& options,
+                               StepProgram* program);
   // Sleeps until the WakeStep of the owner, or the deadline.
   virtual void Wait(TimePoint deadline) = 0;
 };
@@ -77,8 +78,8 @@ struct StepMetrics {
 // Before the step runs, the loop polls the exchange: its requests leave although the streams may
 // have been busy when it began.
 //
-// If the variables lie on the device where the steps run, the push and the pull have no bytes: the
-// push takes what the step has left there, so that it ends before the next step runs.
+// If the variables lie on the device where the steps run (VariableAccess::on_device), the push
+// takes what the step has left there, so it ends before the next step runs.
 //
 // The loop gives a closure back if it is cancelled or rolled back, or if its exchange is fenced. It
 // returns a typed error if the data or the program fail. The end of an independent dataset is
@@ -122,9 +123,6 @@ class StepLoop {
   void Advance();
   void DropUnwanted();
   PreparedStep* NextPull();
-  // True if this closure may read and update the variables on a device: not if its gradients must
-  // be looked at in the host's memory.
-  static bool MayReside(const Work& work);
   absl::Status Prepare(PreparedStep* step);
   bool IsDue(const PreparedStep* pull);
   void RunFront();

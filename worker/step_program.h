@@ -22,8 +22,6 @@ struct StepProgram {
   std::unique_ptr<Executable> executable;
   std::unique_ptr<VariableAccess> access;
   bool uses_variables = false;
-  // The variables on the device where the steps run; null: they are pulled and pushed.
-  const ResidentVariables* resident = nullptr;
   // The scale that this worker has; synchronous closures bring that of the job.
   LossScale loss_scale{LossScaling{}};
   std::vector<Tensor> arguments;        // that the closure brings whose steps are bound

@@ -4,6 +4,8 @@
 
 #include "common/base/status.h"
 #include "common/device/check_device.h"
+#include "common/exec/resident_access.h"
+#include "common/graph/segments.h"
 #include "common/kernels/kernel.h"
 #include "common/optimizers/resident_variables.h"
 #include "common/os/process_usage.h"
@@ -283,12 +285,16 @@ void WorkerServer::Send(Adoption::Connection connection, const v1::WorkerToChief
 }
 void WorkerServer::RoutesChanged(std::shared_ptr<const v1::Routes> routes) {
   if (ring_ != nullptr) ring_->SetRoutes(routes);
-  remote_->SetRoutes(std::move(routes));
+  remote_->thread()->SetRoutes(std::move(routes));
 }
-void WorkerServer::GenerationChanged(uint64_t generation) { remote_->SetGeneration(generation); }
-void WorkerServer::WatermarkChanged(uint64_t watermark) { remote_->SetWatermark(watermark); }
+void WorkerServer::GenerationChanged(uint64_t generation) {
+  remote_->thread()->SetGeneration(generation);
+}
+void WorkerServer::WatermarkChanged(uint64_t watermark) {
+  remote_->thread()->SetWatermark(watermark);
+}
 void WorkerServer::Interrupt() {
-  remote_->Interrupt();
+  remote_->thread()->Interrupt();
   peer_devices_->Interrupt();
 }
 void WorkerServer::WakeStep() { remote_->Wake(); }
@@ -299,7 +305,7 @@ void WorkerServer::Shutdown(bool job_finished, const std::string& reason) {
 
 v1::TaskFigures WorkerServer::Figures() {
   v1::TaskFigures figures;
-  figures.set_resident_bytes(ReadProcessUsage().resident_bytes);
+  figures.set_memory_bytes(ReadProcessUsage().memory_bytes);
   if (remote_ == nullptr) return figures;
   const RemoteAccess::Counters counters = remote_->counters();
   figures.set_sent_bytes(counters.bytes_sent);
@@ -307,20 +313,60 @@ v1::TaskFigures WorkerServer::Figures() {
   return figures;
 }
 
-absl::StatusOr<const ResidentVariables*> WorkerServer::resident(uint64_t job) {
-  if (options_.local_servers == nullptr) return nullptr;
-  if (resident_job_ == job) return resident_.get();
-  auto variables = options_.local_servers->Resident(options_.index, job);
-  if (absl::IsUnavailable(variables.status())) return variables.status();
-  resident_job_ = job;
-  resident_ = variables.ok() ? *variables : nullptr;
-  if (!variables.ok()) {
-    options_.log->Failure(LogLevel::kWarning, "variables_stay_in_host_memory", variables.status());
+absl::Status WorkerServer::PlaceVariables(uint64_t job) {
+  if (options_.local_servers == nullptr || places_job_ == job) return absl::OkStatus();
+  auto places = options_.local_servers->PlaceVariables(options_.index, job);
+  // The tablets are being restored: the chief gets the closure back.
+  if (absl::IsUnavailable(places.status())) {
+    return Aborted("{}", std::string(places.status().message()));
   }
-  if (resident_ == nullptr) return nullptr;
-  options_.log->Info("variables_on_device",
-                     {{"device", devices_[0]->name()}, {"bytes", resident_->memory_bytes()}});
-  return resident_.get();
+  places_job_ = job;
+  places_ = places.ok() ? *std::move(places) : DevicePlaces();
+  if (!places.ok()) {
+    options_.log->Failure(LogLevel::kWarning, "variables_stay_in_host_memory", places.status());
+  }
+  if (places_.readers.empty()) return absl::OkStatus();
+  options_.log->Info(
+      "variables_on_device",
+      {{"device", devices_[0]->name()}, {"bytes", places_.readers[places_.home]->memory_bytes()}});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> WorkerServer::CompileOnDevice(const Work& work, CompileOptions options,
+                                                   StepProgram* program) {
+  // A loss scale needs gradients in the host's memory.
+  if (work.program->variables.empty() || work.program->loss_scaling.enabled() ||
+      NamesDevices(*work.program)) {
+    return false;
+  }
+  COHORT_RETURN_IF_ERROR(PlaceVariables(work.job));
+  if (places_.readers.empty()) return false;
+  options.variables = places_.readers[places_.home].get();
+  auto executable = Executable::Compile(*work.program, options);
+  if (absl::IsUnimplemented(executable.status())) {
+    options_.log->Failure(LogLevel::kInfo, "variables_not_resident", executable.status());
+    return false;
+  }
+  if (absl::IsResourceExhausted(executable.status())) {
+    return Annotate(executable.status(),
+                    "beside all variables and their slots (`cohort train --host_variables` keeps "
+                    "them in the host's memory)");
+  }
+  COHORT_ASSIGN_OR_RETURN(program->executable, std::move(executable));
+  program->access = std::make_unique<ResidentAccess>(
+      ResidentAccess::Options{remote_->thread(), options_.local_servers, options_.exchange},
+      program->executable->program().variables, program->executable->device_parts());
+  return true;
+}
+
+absl::Status WorkerServer::Compile(const Work& work, const CompileOptions& options,
+                                   StepProgram* program) {
+  COHORT_ASSIGN_OR_RETURN(const bool on_device, CompileOnDevice(work, options, program));
+  if (!on_device) COHORT_RETURN_IF_ERROR(StepVariables::Compile(work, options, program));
+  options_.log->Info("program_compiled", {{"program", work.program->name},
+                                          {"bytes", program->executable->memory_bytes()},
+                                          {"resident_variables", on_device}});
+  return absl::OkStatus();
 }
 
 std::unique_ptr<VariableAccess> WorkerServer::ForProgram(std::span<const VariableDecl> variables) {

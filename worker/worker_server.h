@@ -19,6 +19,7 @@
 #include "common/device/devices.h"
 #include "common/exchange/remote_access.h"
 #include "common/exec/local_devices.h"
+#include "common/optimizers/device_places.h"
 #include "common/rpc/task/served_task.h"
 #include "worker/gradient_ring.h"
 #include "worker/peer_devices.h"
@@ -84,6 +85,11 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   bool WaitForStepThread(TimePoint deadline);
 
   absl::Status OpenDevices();
+  // Moves the variables of a job to their places. Errors: Aborted: that is not possible now.
+  absl::Status PlaceVariables(uint64_t job);
+  // Returns false if the program works on variables in the host's memory. Errors: those of Compile.
+  absl::StatusOr<bool> CompileOnDevice(const Work& work, CompileOptions options,
+                                       StepProgram* program);
   template <typename T>
   double SumOfUsage(T DeviceUsage::*field) const;
 
@@ -99,16 +105,17 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   // StepVariables, called on the step thread.
   std::unique_ptr<VariableAccess> ForProgram(std::span<const VariableDecl> variables) override;
   DenseSums* dense_sums() override { return ring_.get(); }
-  absl::StatusOr<const ResidentVariables*> resident(uint64_t job) override;
+  absl::Status Compile(const Work& work, const CompileOptions& options,
+                       StepProgram* program) override;
   void Wait(TimePoint deadline) override;
 
   // In order of dependency.
   const Options options_;
   std::vector<std::shared_ptr<Device>> devices_;  // none: the CPU
-  // The variables of the servers of this process, on the device; null: not there. Only the step
-  // thread uses them.
-  std::shared_ptr<ResidentVariables> resident_;
-  std::optional<uint64_t> resident_job_;  // theirs
+  // Of the variables of a job, with this worker's device as home; no readers: in the host's memory.
+  // Only the step thread uses them.
+  DevicePlaces places_;
+  std::optional<uint64_t> places_job_;  // theirs
   RealClock clock_;
   MetricsRegistry registry_;
   StepMetrics step_metrics_;

@@ -168,8 +168,7 @@ TEST_CASE("the state has what each task reports") {
   };
   Await([&] {
     const auto all = reports();
-    return all[0].resident_bytes == kFakeResidentBytes &&
-           all[1].resident_bytes == kFakeResidentBytes;
+    return all[0].memory_bytes == kFakeMemoryBytes && all[1].memory_bytes == kFakeMemoryBytes;
   });
   for (const TaskReport& report : reports()) {
     CHECK(report.connected);

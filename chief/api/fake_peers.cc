@@ -96,7 +96,7 @@ void FakePeer::OnWorkerMessage(Stream* stream, const v1::ChiefToWorker& message)
       break;
     }
     case v1::ChiefToWorker::kPing:
-      answer.mutable_pong()->mutable_figures()->set_resident_bytes(kFakeResidentBytes);
+      answer.mutable_pong()->mutable_figures()->set_memory_bytes(kFakeMemoryBytes);
       break;
     case v1::ChiefToWorker::kShutdown: {
       {
@@ -181,7 +181,7 @@ void FakePeer::OnPsMessage(Stream* stream, const v1::ChiefToPs& message) {
       answer.mutable_snapshot_written()->set_cut(message.snapshot().cut());
       break;
     case v1::ChiefToPs::kPing:
-      answer.mutable_pong()->mutable_figures()->set_resident_bytes(kFakeResidentBytes);
+      answer.mutable_pong()->mutable_figures()->set_memory_bytes(kFakeMemoryBytes);
       break;
     case v1::ChiefToPs::kShutdown:
       shutdown_ = message.shutdown().reason();

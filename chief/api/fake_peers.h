@@ -17,7 +17,7 @@
 namespace cohort {
 
 // What a fake task reports as the memory of its process.
-inline constexpr uint64_t kFakeResidentBytes = uint64_t{1} << 20;
+inline constexpr uint64_t kFakeMemoryBytes = uint64_t{1} << 20;
 
 // A worker or parameter server that speaks the control stream over loopback and computes nothing:
 // for tests of the coordinator with real streams. It uses one server thread.

@@ -291,7 +291,7 @@ TaskReport Membership::ReportOf(Task task, int64_t now_us) const {
   return {.address = addresses[static_cast<size_t>(task.index)],
           .connected = m.link == Link::kAdopted,
           .heard_seconds = static_cast<double>(now_us - m.heard_us) / 1e6,
-          .resident_bytes = m.figures.resident_bytes(),
+          .memory_bytes = m.figures.memory_bytes(),
           .sent_bytes = m.figures.sent_bytes(),
           .received_bytes = m.figures.received_bytes(),
           .pushes = m.figures.pushes()};

@@ -49,7 +49,7 @@ json ModeJson(const ModeSettings& mode) {
 json ReportJson(const TaskReport& report) {
   return {{"address", report.address},
           {"heard_seconds", report.heard_seconds},
-          {"resident_bytes", report.resident_bytes},
+          {"memory_bytes", report.memory_bytes},
           {"sent_bytes", report.sent_bytes},
           {"received_bytes", report.received_bytes}};
 }

@@ -57,7 +57,7 @@ TEST_CASE("the status of a job tells what it does, and who is there") {
                           {.address = "b:1"}};
   state.servers = {true, false};
   state.server_reports = {
-      {.address = "c:1", .connected = true, .resident_bytes = 1 << 20, .pushes = 7},
+      {.address = "c:1", .connected = true, .memory_bytes = 1 << 20, .pushes = 7},
       {.address = "d:1"}};
   state.checkpoint_age_seconds = 90;
   state.waiting_for = "waiting for ps:1";
@@ -78,7 +78,7 @@ TEST_CASE("the status of a job tells what it does, and who is there") {
   REQUIRE(status["workers"][0]["closures"] == 10);
   REQUIRE(status["workers"][0]["sum_staleness"] == 80);
   REQUIRE(status["servers"][0]["address"] == "c:1");
-  REQUIRE(status["servers"][0]["resident_bytes"] == 1 << 20);
+  REQUIRE(status["servers"][0]["memory_bytes"] == 1 << 20);
   REQUIRE(status["servers"][0]["pushes"] == 7);
   REQUIRE(status["checkpoint_age_seconds"] == 90);
   REQUIRE(json::parse(StatusJsonText(job.now)) == status);

@@ -56,6 +56,37 @@ class PieceReader {
 
 }  // namespace
 
+bool CountPush(const v1::PushResult& result, uint32_t attempt, uint32_t* attempt_seen,
+               PushOutcome* outcome) {
+  switch (result.status()) {
+    case v1::APPLIED:
+      ++outcome->applied;
+      outcome->max_staleness = std::max(outcome->max_staleness, result.staleness());
+      outcome->sum_staleness += result.staleness();
+      break;
+    case v1::DUPLICATE:
+      ++outcome->duplicates;
+      attempt = result.applied_attempt();
+      break;
+    case v1::SETTLED:
+      ++outcome->settled;
+      attempt = result.applied_attempt();
+      break;
+    case v1::STAGED:
+      ++outcome->staged;
+      return true;
+    case v1::DROPPED:
+      outcome->dropped = true;
+      return true;
+    default:
+      return false;
+  }
+  if (attempt == 0) return true;
+  if (*attempt_seen != 0 && attempt != *attempt_seen) outcome->mixed = true;
+  *attempt_seen = attempt;
+  return true;
+}
+
 absl::Status Exchange::Begin(std::shared_ptr<const ProgramRoutes> routes, const PushBatch* push,
                              const PullBatch* pull, int64_t now_us) {
   if (push != nullptr) EndLoans(push->slot);
@@ -69,9 +100,6 @@ absl::Status Exchange::Begin(std::shared_ptr<const ProgramRoutes> routes, const 
   has_push_ = push != nullptr;
   has_pull_ = pull != nullptr;
   if (has_push_) stamp_ = push->stamp;
-  resident_ = {.update = has_push_ ? push->update : nullptr,
-               .gradients = has_push_ ? push->gradients : nullptr,
-               .reader = has_pull_ ? pull->reader : nullptr};
   pull_place_ = has_pull_ ? pull->place : 0;
   pull_ordinal_ = has_pull_ ? pull->ordinal : 0;
   pull_step_ = has_pull_ ? pull->step : 0;
@@ -212,30 +240,8 @@ void Exchange::OnPush(size_t t, const v1::PushPullResponseHeader& header,
                       const v1::PushResult& result, int64_t now_us) {
   Tablet& tablet = tablets_[t];
   if (tablet.push_done) return;
+  if (CountPush(result, stamp_.attempt, &attempt_seen_, &result_.push)) return EndPush(t);
   switch (result.status()) {
-    case v1::APPLIED:
-    case v1::DUPLICATE:
-    case v1::SETTLED: {
-      const bool applied = result.status() == v1::APPLIED;
-      PushOutcome& push = result_.push;
-      ++(applied ? push.applied : result.status() == v1::SETTLED ? push.settled : push.duplicates);
-      if (applied) {
-        push.max_staleness = std::max(push.max_staleness, result.staleness());
-        push.sum_staleness += result.staleness();
-      }
-      const uint32_t attempt = applied ? stamp_.attempt : result.applied_attempt();
-      if (attempt != 0) {
-        if (attempt_seen_ != 0 && attempt != attempt_seen_) result_.push.mixed = true;
-        attempt_seen_ = attempt;
-      }
-      return EndPush(t);
-    }
-    case v1::STAGED:
-      ++result_.push.staged;
-      return EndPush(t);
-    case v1::DROPPED:
-      result_.push.dropped = true;
-      return EndPush(t);
     case v1::FENCED:
       return OnFenced(t, header.generation(), result.timeline(), result.term(), stamp_.timeline,
                       now_us);

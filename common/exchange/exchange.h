@@ -26,6 +26,11 @@ struct ExchangeOptions {
   uint64_t chunk_bytes = 2 << 20;  // payload of one message; larger pushes are cut
 };
 
+// Counts the answer of one tablet to a push of this attempt. `attempt_seen`: an attempt that a
+// tablet has applied, 0: none known. Returns false if the push was not looked at.
+bool CountPush(const v1::PushResult& result, uint32_t attempt, uint32_t* attempt_seen,
+               PushOutcome* outcome);
+
 // Sends the messages of an Exchange.
 class ExchangeSink {
  public:
@@ -201,7 +206,6 @@ class Exchange {
   bool has_push_ = false;
   bool has_pull_ = false;
   PushStamp stamp_;
-  ResidentParts resident_;
   uint64_t pull_place_ = 0;
   uint32_t pull_ordinal_ = 0;
   uint64_t pull_step_ = 0;

@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "common/optimizers/resident_variables.h"
 #include "proto/parameter_server.pb.h"
 
 namespace cohort {
@@ -21,7 +20,6 @@ struct ExchangeMessage {
     if (header.has_push()) spare_push.reset(header.release_push());
     if (header.has_pull()) spare_pull.reset(header.release_pull());
     payload.clear();
-    resident = {};
   }
   // The part, created without sections if the message does not have it. The caller sets the other
   // fields.
@@ -42,7 +40,6 @@ struct ExchangeMessage {
 
   v1::PushPullHeader header;
   std::vector<Bytes> payload;
-  ResidentParts resident;  // only for a server of this process
   std::unique_ptr<v1::PushPart> spare_push;
   std::unique_ptr<v1::PullPart> spare_pull;
 };

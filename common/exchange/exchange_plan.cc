@@ -64,10 +64,6 @@ absl::Status ExchangePlan::CheckItems(const ProgramRoutes& routes, const PushBat
       const VariableRoute& variable = routes.variables[static_cast<size_t>(item.variable)];
       if (item.sparse) {
         COHORT_RETURN_IF_ERROR(CheckKeys(variable, item.keys, variable.row_bytes()));
-        if (push->gradients != nullptr && sorted_.back() == 0) {
-          return InvalidArgument("the rows of '{}' are on a device, and their keys do not ascend",
-                                 variable.name);
-        }
       }
     }
   }

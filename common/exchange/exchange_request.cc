@@ -35,7 +35,6 @@ void Exchange::Build(size_t server) {
       AddPulls(t);
     }
   }
-  messages_[used_ - 1].resident = resident_;
   for (size_t i = 0; i < used_; ++i) {
     v1::PushPullHeader& header = messages_[i].header;
     header.set_sequence(servers_[server].sequence);

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "common/base/status.h"
-#include "proto/worker.pb.h"
 
 namespace cohort {
 
@@ -33,32 +32,11 @@ std::unique_ptr<VariableAccess> ExchangeRunner::ForProgram(
   return std::make_unique<Access>(this, variables);
 }
 
-void ExchangeRunner::SetRoutes(std::shared_ptr<const v1::Routes> routes) {
-  MutexLock lock(&mu_);
-  routes_ = std::move(routes);
-  routes_number_.fetch_add(1, std::memory_order_release);
-  WakeUp();
-}
-
-void ExchangeRunner::SetGeneration(uint64_t generation) {
-  generation_.store(generation, std::memory_order_relaxed);
-  WakeUp();
-}
-
-void ExchangeRunner::SetWatermark(uint64_t watermark) {
-  watermark_.store(watermark, std::memory_order_relaxed);
-}
-
-void ExchangeRunner::Interrupt() {
-  interrupted_.store(true, std::memory_order_release);
-  WakeUp();
-}
-
 absl::Status ExchangeRunner::Begin(Program* program, const PushBatch* push, const PullBatch* pull) {
   COHORT_RETURN_IF_ERROR(Refresh(program));
   const int64_t now_us = NowUs();
-  exchange_.SetGeneration(generation_.load(std::memory_order_relaxed), now_us);
-  exchange_.SetWatermark(watermark_.load(std::memory_order_relaxed));
+  exchange_.SetGeneration(generation(), now_us);
+  exchange_.SetWatermark(watermark());
   COHORT_RETURN_IF_ERROR(exchange_.Begin(program->routes, push, pull, now_us));
   Steer(program);
   exchange_.Poll(now_us, this);
@@ -86,37 +64,16 @@ absl::StatusOr<ExchangeResult> ExchangeRunner::Finish(Program* program) {
   return exchange_.result();
 }
 
-// Rebuilds the program's routes if the job's routes are new.
-absl::Status ExchangeRunner::Refresh(Program* program) {
-  const uint64_t number = routes_number_.load(std::memory_order_acquire);
-  if (number == 0) return FailedPrecondition("no routes to parameter servers yet");
-  if (program->routes_number == number) return absl::OkStatus();
-  std::shared_ptr<const v1::Routes> routes;
-  {
-    MutexLock lock(&mu_);
-    routes = routes_;
-    program->routes_number = routes_number_.load(std::memory_order_relaxed);
-  }
-  auto made = ProgramRoutes::Make(*routes, program->variables);
-  if (!made.ok()) {
-    program->routes_number = 0;
-    return made.status();
-  }
-  program->routes = *std::move(made);
-  return absl::OkStatus();
-}
-
 // Hands the exchange what other threads have set.
 void ExchangeRunner::Steer(Program* program) {
-  if (interrupted_.load(std::memory_order_relaxed) &&
-      interrupted_.exchange(false, std::memory_order_acquire)) {
+  if (TakeInterrupt()) {
     exchange_.Cancel(Cancelled("interrupted"));
     return;
   }
   const int64_t now_us = NowUs();
-  exchange_.SetGeneration(generation_.load(std::memory_order_relaxed), now_us);
-  exchange_.SetWatermark(watermark_.load(std::memory_order_relaxed));
-  if (program->routes_number != routes_number_.load(std::memory_order_relaxed)) {
+  exchange_.SetGeneration(generation(), now_us);
+  exchange_.SetWatermark(watermark());
+  if (HasNewRoutes(*program)) {
     const absl::Status refreshed = Refresh(program);
     if (refreshed.ok()) {
       exchange_.OnRoutes(program->routes, now_us);

@@ -13,9 +13,11 @@
 
 #include "common/base/mutex.h"
 #include "common/exchange/exchange_message.h"
-#include "common/optimizers/resident_variables.h"
+#include "common/optimizers/device_places.h"
 
 namespace cohort {
+
+struct RequestView;
 
 // One step thread's way to a parameter server of this process: calls instead of messages. The
 // server reads gradients where the step has written them, and the answer references the server's
@@ -52,9 +54,17 @@ class LocalServer {
   // call the connection. It is not called after the connection's end. Null if the server has ended.
   virtual std::unique_ptr<LocalConnection> Connect(std::function<void()> wake) = 0;
   virtual bool ended() const = 0;
+
   // Gives the variables places on devices, where steps read and update them. Errors: Unavailable:
   // it serves no variables now; others: they cannot lie there.
   virtual absl::Status Reside(const DevicePlaces& places) = 0;
+  // Executes a request of a step on such a device, on this thread. Returns false if it has no
+  // answer now: its pull must wait for CloseStep, or the server has ended.
+  virtual bool Handle(const RequestView& request, const DeviceParts& device,
+                      v1::PushPullResponseHeader* answer) = 0;
+  // Calls `wake`, on any thread, when another try is worth it. It must not call the server. Null
+  // ends that before this returns.
+  virtual void Watch(const void* watcher, std::function<void()> wake) = 0;
 };
 
 // The parameter servers of this process, by incarnation, and the devices of its workers.
@@ -75,10 +85,11 @@ class LocalServers {
   }
   // A worker has this device, and no other. All are added before the first step.
   void AddDevice(int worker, std::shared_ptr<Device> device);
-  // The variables on the device of a worker; null: they live in the host's memory, because a worker
-  // has no device. `job`: counts the jobs of this process; each has variables of its own. Errors:
-  // those of LocalServer::Reside; then all live in the host's memory.
-  absl::StatusOr<std::shared_ptr<ResidentVariables>> Resident(int worker, uint64_t job);
+  // The places of a job's variables, with that on the device of this worker as home. No readers:
+  // they live in the host's memory, because a worker has no device. `job`: counts the jobs of this
+  // process; each has variables of its own. Errors: those of LocalServer::Reside; then all live in
+  // the host's memory.
+  absl::StatusOr<DevicePlaces> PlaceVariables(int worker, uint64_t job);
   // Null if the server with this incarnation is not one of this process.
   std::shared_ptr<LocalServer> Find(uint64_t incarnation) const {
     MutexLock lock(&mu_);
@@ -96,8 +107,8 @@ class LocalServers {
   mutable Mutex mu_;
   std::map<uint64_t, Server> servers_ ABSL_GUARDED_BY(mu_);
   std::map<int, std::shared_ptr<Device>> devices_ ABSL_GUARDED_BY(mu_);  // by worker
-  // By worker, in the order of devices_. Empty before all servers have moved their variables there.
-  std::vector<std::shared_ptr<ResidentVariables>> resident_ ABSL_GUARDED_BY(mu_);
+  // Readers in the order of devices_. None before all servers have moved their variables there.
+  DevicePlaces places_ ABSL_GUARDED_BY(mu_);
   uint64_t job_ ABSL_GUARDED_BY(mu_) = 0;  // theirs
 };
 

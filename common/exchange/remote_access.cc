@@ -191,13 +191,6 @@ void RemoteAccess::Impl::Send(const ServerRoute& server,
     if (messages.back().header.has_push()) COHORT_CRASH_POINT("replica.own_push.made");
     return;
   }
-  const ResidentParts& resident = messages.back().resident;
-  if (resident.update != nullptr || resident.gradients != nullptr || resident.reader != nullptr) {
-    const absl::Status why = FailedPrecondition(
-        "ps:{} is in another process, but the variables lie on a device of this one", server.ps);
-    loop_.Post([this, ps = server.ps, why] { exchange_.OnLost(ps, why, NowUs()); });
-    return;
-  }
   PsConnection* connection = Connect(server);
   if (connection == nullptr) return;
   connection->Send(messages, &encoder_, &loan_);
@@ -328,13 +321,8 @@ RemoteAccess::~RemoteAccess() = default;
 std::unique_ptr<VariableAccess> RemoteAccess::ForProgram(std::span<const VariableDecl> variables) {
   return impl_->ForProgram(variables);
 }
-void RemoteAccess::SetRoutes(std::shared_ptr<const v1::Routes> routes) {
-  impl_->SetRoutes(std::move(routes));
-}
-void RemoteAccess::SetGeneration(uint64_t generation) { impl_->SetGeneration(generation); }
-void RemoteAccess::SetWatermark(uint64_t watermark) { impl_->SetWatermark(watermark); }
+ExchangeThread* RemoteAccess::thread() { return impl_.get(); }
 BufferRef RemoteAccess::AllocatePushAreas(size_t bytes) { return impl_->AllocatePushAreas(bytes); }
-void RemoteAccess::Interrupt() { impl_->Interrupt(); }
 uint64_t RemoteAccess::turns() const { return impl_->turns(); }
 void RemoteAccess::Wait(TimePoint deadline) { impl_->Wait(deadline); }
 void RemoteAccess::Wake() { impl_->WakeUp(); }

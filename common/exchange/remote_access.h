@@ -10,14 +10,11 @@
 #include "common/base/log.h"
 #include "common/cluster/security.h"
 #include "common/exchange/exchange.h"
+#include "common/exchange/exchange_thread.h"
 #include "common/exchange/local_server.h"
 #include "common/exchange/variable_access.h"
 #include "common/graph/program.h"
 #include "common/tensor/buffer.h"
-
-namespace cohort::v1 {
-class Routes;
-}
 
 namespace cohort {
 
@@ -38,7 +35,7 @@ struct RemoteAccessOptions {
 // whatever the outcome, so the caller may reuse it.
 //
 // One thread, the step thread, exchanges and waits; it polls the streams itself, so an exchange has
-// no thread hop. Other threads call only Set*, Interrupt and Wake, which are thread-safe.
+// no thread hop. Other threads call only Wake, and what ExchangeThread allows them.
 class RemoteAccess {
  public:
   explicit RemoteAccess(const RemoteAccessOptions& options);
@@ -54,13 +51,9 @@ class RemoteAccess {
   // if there is none, or few bytes. It may outlive this object. Called on the step thread.
   BufferRef AllocatePushAreas(size_t bytes);
 
-  // Takes effect at once, also for a running exchange.
-  void SetRoutes(std::shared_ptr<const v1::Routes> routes);
-  void SetGeneration(uint64_t generation);
-  void SetWatermark(uint64_t watermark);
-
-  // Makes the running exchange return Cancelled; if none is running, the next one.
-  void Interrupt();
+  // The thread, to which other threads give routes, the generation and the watermark. Valid as long
+  // as this object.
+  ExchangeThread* thread();
 
   // How often the step thread has waited for the network or for work. Thread-safe.
   uint64_t turns() const;

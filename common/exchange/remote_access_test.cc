@@ -32,7 +32,7 @@ struct Cluster {
     options.exchange.unreachable_after_us = 300'000;
     options.exchange.request_timeout_us = 2'000'000;
     remote = std::make_unique<RemoteAccess>(options);
-    remote->SetGeneration(1);
+    remote->thread()->SetGeneration(1);
     SetRoutes();
     access = remote->ForProgram(world.decls);
   }
@@ -40,7 +40,7 @@ struct Cluster {
     access.reset();
     remote.reset();  // before the servers: it closes first
   }
-  void SetRoutes() { remote->SetRoutes(std::make_shared<v1::Routes>(world.routes)); }
+  void SetRoutes() { remote->thread()->SetRoutes(std::make_shared<v1::Routes>(world.routes)); }
 
   World world;
   Mutex mu;
@@ -202,7 +202,7 @@ TEST_CASE("an exchange under way hears of interrupts and of new routes") {
   SECTION("interrupt") {
     std::thread control([&] {
       while (cluster.real[1].requests == 0) std::this_thread::yield();
-      cluster.remote->Interrupt();
+      cluster.remote->thread()->Interrupt();
     });
     const auto result = cluster.access->Exchange(&push, nullptr);
     control.join();

@@ -13,10 +13,6 @@
 
 namespace cohort {
 
-class Device;
-class ResidentUpdate;
-class ResidentVariables;
-
 // What one step reads from one variable. The memory belongs to the caller and stays valid until the
 // exchange ends.
 struct PullItem {
@@ -69,10 +65,6 @@ struct PushBatch {
   bool sums_dense = false;
   std::span<const ShardSum> sums;  // those that this push brings; ascending by shard
   uint32_t slot = 0;               // that of the pull from which it was computed
-  // ResidentParts; only an access to servers of this process takes them. With an update there are
-  // no items.
-  ResidentUpdate* update = nullptr;
-  Device* gradients = nullptr;
 };
 
 struct PullBatch {
@@ -82,8 +74,6 @@ struct PullBatch {
   uint64_t step = 0;  // sync mode: waits until all steps before this one are closed; 0: async
   // Identifies the pull until its push: pulls that wait for their pushes have different slots.
   uint32_t slot = 0;
-  // ResidentParts::reader. If it is not null, there are no items.
-  const ResidentVariables* reader = nullptr;
 };
 
 // The outcome of a push, over all tablets of the program.
@@ -103,8 +93,9 @@ struct ExchangeResult {
   uint64_t pulled_timeline = 0;
 };
 
-// Connects a step to its variables, on parameter servers (RemoteAccess) or in one tablet of this
-// process (LocalVariables). The executor knows only this interface.
+// Connects a step to its variables: on parameter servers (RemoteAccess), on the device where the
+// step runs, or in one tablet of this process (LocalVariables). The executor knows only this
+// interface.
 //
 // Only the step loop's thread uses it.
 class VariableAccess {
@@ -130,6 +121,9 @@ class VariableAccess {
   // Between the two: does what is due for the exchange, and does not wait. The caller who computes
   // after it knows that the requests are on their way, as far as the sockets take them.
   virtual void Poll() {}
+
+  // True if steps push and read in the memory of a device: a push ends before the next step runs.
+  virtual bool on_device() const { return false; }
 
   // Makes a running exchange return Cancelled soon. Thread-safe.
   virtual void Interrupt() = 0;

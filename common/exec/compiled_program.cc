@@ -31,8 +31,7 @@ class Planner {
         slots_(slots),
         segment_devices_(options.segment_devices) {
     out_.program = std::move(program);
-    out_.resident = options.resident;
-    out_.resident_gradients = options.resident_gradients;
+    out_.host_pushes = options.host_pushes;
     out_.on_cpu = !on_device_;
   }
 
@@ -55,7 +54,7 @@ class Planner {
     FindRoots();
     COHORT_RETURN_IF_ERROR(Schedule());
     COHORT_RETURN_IF_ERROR(CreateKernels());
-    if (out_.resident) COHORT_RETURN_IF_ERROR(CheckResident());
+    if (out_.variables_on_device()) COHORT_RETURN_IF_ERROR(CheckHostReads());
     CountUses();
     PlacePushes();
     PlaceLeaves();
@@ -112,10 +111,10 @@ class Planner {
 
   // Those of them that the host needs.
   std::vector<ValueId> PushedToHost() const {
-    if (!out_.resident) return Pushed();
+    if (!out_.variables_on_device()) return Pushed();
     std::vector<ValueId> pushed;
     for (const Push& push : p().pushes) {
-      if (!out_.resident_gradients || push.value == kNoValue) continue;
+      if (out_.updates_itself() || push.value == kNoValue) continue;
       if (push.kind != PushKind::kGradient) pushed.push_back(push.value);
       if (push.keys != kNoValue) pushed.push_back(push.keys);
     }
@@ -138,8 +137,8 @@ class Planner {
     return results;
   }
 
-  // What the host reads it must have in its memory.
-  absl::Status CheckResident() const {
+  // What the host reads it must have in its memory, so it reads no whole variable.
+  absl::Status CheckHostReads() const {
     for (const CompiledStep& step : out_.main) {
       if (step.device_kernel != nullptr) continue;
       for (ValueId v : node(step.node).inputs) {
@@ -277,7 +276,7 @@ class Planner {
                                                static_cast<int>(IntAttr(leaf, "index"))};
       } else if (leaf.op == "constant") {
         out_.places[Index(leaf.outputs[0])] = {Place::kConstant, 0, static_cast<int>(n)};
-      } else if (leaf.op == "read" && out_.resident) {
+      } else if (leaf.op == "read" && out_.variables_on_device()) {
         out_.places[Index(leaf.outputs[0])] = {Place::kVariable, 0,
                                                static_cast<int>(IntAttr(leaf, "variable"))};
       }

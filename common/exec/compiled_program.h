@@ -26,7 +26,7 @@ enum class Place : uint8_t {
   kSlot,      // at `offset` of the step's slot
   kPushed,    // pushed: at `offset` of the step's push area
   kArgument,  // the tensor bound to argument `index`
-  kVariable,  // resident variable `index` of the program, whole
+  kVariable,  // variable `index` of the program, whole, in the memory of the device
   kConstant,  // the tensor of node `index`
 };
 
@@ -54,6 +54,13 @@ struct PushCopy {
   size_t offset = 0;  // in the push area
 };
 
+// Which pushed values the host needs. All but kAll are for variables that live on the device.
+enum class HostPushes : uint8_t {
+  kAll,
+  kAllButGradients,  // others sum gradients where they lie, in the memory of the device
+  kNone,             // graphs of the program update the variables
+};
+
 // A program with its kernels chosen and its memory planned.
 //
 //   prologue steps | pull | main steps
@@ -70,15 +77,13 @@ struct PushCopy {
 // pull lies in slots, and is copied to the device; what is visible from outside lies in push areas,
 // and is copied back. A main step without a kernel for the device runs in the host's memory.
 //
-// If the variables are *resident*, they live on the device: `read` yields their own memory, rows
-// are read into the slot there, and pushed values stay in the device's arena.
+// If the variables live on the device, `read` yields their own memory, rows are read into the slot
+// there, and pushed values that the host does not need stay in the device's arena.
 struct CompiledProgram {
   Program program;
-  bool resident = false;
-  // Resident: others sum the gradients, where they lie in the memory of the device; other pushes go
-  // to the host. Else the program's own graphs update the variables.
-  bool resident_gradients = false;
-  bool updates_itself() const { return resident && !resident_gradients; }
+  HostPushes host_pushes = HostPushes::kAll;
+  bool variables_on_device() const { return host_pushes != HostPushes::kAll; }
+  bool updates_itself() const { return host_pushes == HostPushes::kNone; }
   std::vector<CompiledStep> prologue;
   std::vector<CompiledStep> main;
   std::vector<ValueId> roots;      // by value: itself, or the value of which it is a view
@@ -98,8 +103,7 @@ absl::StatusOr<Program> ProgramOfShare(const Program& program, int64_t examples)
 
 // How a program is compiled.
 struct ProgramOptions {
-  bool resident = false;            // the variables live on the device
-  bool resident_gradients = false;  // CompiledProgram::resident_gradients
+  HostPushes host_pushes = HostPushes::kAll;
   // The program is for the CPU and is cut where nodes name devices; null: they name none, or it
   // does not matter.
   SegmentDevices* segment_devices = nullptr;
@@ -107,7 +111,7 @@ struct ProgramOptions {
 
 // `device_kind`: "cpu", or that of the device on which the main steps run. Errors: those of
 // MakeRunner; InvalidArgument (ValidateProgram), Unimplemented (CreateKernel; an op without a
-// kernel for the device that reads a resident variable), naming the node.
+// kernel for the device that reads a variable there), naming the node.
 absl::StatusOr<CompiledProgram> CompileProgram(Program program, std::string_view device_kind,
                                                int slots = 1, const ProgramOptions& options = {});
 // For a program that is known to be valid, or made by ProgramOfShare of one.

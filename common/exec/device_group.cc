@@ -17,12 +17,7 @@ size_t At(ValueId v) { return static_cast<size_t>(v); }
 
 absl::StatusOr<std::unique_ptr<DeviceGroup>> DeviceGroup::Make(
     const CompiledProgram& compiled, std::span<const std::shared_ptr<Device>> devices,
-    const ValueTable* host, const Options& options) {
-  if (options.resident != nullptr &&
-      (devices.size() > 1 || devices[0] != options.resident->device())) {
-    return Unimplemented("the variables live on {}, so that steps must run on it alone",
-                         options.resident->device()->name());
-  }
+    const ValueTable* host, DeviceStep::Options options) {
   std::unique_ptr<DeviceGroup> group(new DeviceGroup(compiled, host));
   const Program& program = compiled.program;
   const int64_t capacity = program.symbols.empty() ? 0 : program.symbols[0].capacity;
@@ -30,11 +25,8 @@ absl::StatusOr<std::unique_ptr<DeviceGroup>> DeviceGroup::Make(
   const int64_t units = (capacity + count * kShareUnit - 1) / (count * kShareUnit);
   const int64_t share = std::min(capacity, units * kShareUnit);
   if (share == capacity) {
-    COHORT_ASSIGN_OR_RETURN(auto step, DeviceStep::Make(compiled, devices[0], host,
-                                                        {.share = DeviceStep::All(program),
-                                                         .slots = options.slots,
-                                                         .pool = options.pool,
-                                                         .resident = options.resident}));
+    options.share = DeviceStep::All(program);
+    COHORT_ASSIGN_OR_RETURN(auto step, DeviceStep::Make(compiled, devices[0], host, options));
     group->steps_.push_back(std::move(step));
     return group;
   }
@@ -50,11 +42,9 @@ absl::StatusOr<std::unique_ptr<DeviceGroup>> DeviceGroup::Make(
           program.nodes[static_cast<size_t>(step.node)].op, device->name());
     }
     group->shares_.push_back(std::make_unique<CompiledProgram>(std::move(own)));
-    COHORT_ASSIGN_OR_RETURN(
-        auto step, DeviceStep::Make(*group->shares_.back(), device, host,
-                                    {.share = {.first = first, .examples = share, .alone = false},
-                                     .slots = options.slots,
-                                     .pool = options.pool}));
+    options.share = {.first = first, .examples = share, .alone = false};
+    COHORT_ASSIGN_OR_RETURN(auto step,
+                            DeviceStep::Make(*group->shares_.back(), device, host, options));
     group->steps_.push_back(std::move(step));
   }
   group->AddResults();

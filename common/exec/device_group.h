@@ -15,8 +15,6 @@
 
 namespace cohort {
 
-class ThreadPool;
-
 // The devices that run the main steps of a program. Several share the examples of each batch:
 // device d has those from d * share on. Each computes what the whole program computes of its
 // examples; then the host joins the results in order of the devices: gradients, sums and weights
@@ -24,24 +22,18 @@ class ThreadPool;
 // another.
 class DeviceGroup {
  public:
-  struct Options {
-    int slots = 1;
-    ThreadPool* pool = nullptr;
-    const ResidentVariables* resident = nullptr;  // the only device has them
-  };
-
-  // `host`: the table of all values in the host's memory. All outlive this object. Errors:
-  // ResourceExhausted: a device lacks memory; Unimplemented: the batch cannot be shared, or
-  // resident variables with several devices; those of ResidentStep::Make.
+  // `host`: the table of all values in the host's memory. All outlive this object. `options`: each
+  // device gets them with its share of the examples. Errors: ResourceExhausted: a device lacks
+  // memory; Unimplemented: the batch cannot be shared; those of DeviceStep::Make.
   static absl::StatusOr<std::unique_ptr<DeviceGroup>> Make(
       const CompiledProgram& compiled, std::span<const std::shared_ptr<Device>> devices,
-      const ValueTable* host, const Options& options);
+      const ValueTable* host, DeviceStep::Options options);
 
   // Runs the main steps on what the host's table holds now, which uses this slot and push area.
   // Errors: those of kernels, naming the node; those of the devices.
   absl::Status Run(int slot, int area, const RandomKey& key);
 
-  // See DeviceStep::ApplyPushes: the only device has the resident variables.
+  // See DeviceStep::ApplyPushes: the only device has the variables.
   absl::Status ApplyPushes(uint32_t group, uint64_t step) {
     return steps_[0]->ApplyPushes(group, step);
   }

@@ -15,9 +15,7 @@ absl::StatusOr<std::unique_ptr<DeviceStep>> DeviceStep::Make(const CompiledProgr
   std::unique_ptr<DeviceStep> step(new DeviceStep(compiled, std::move(device), host, options));
   COHORT_RETURN_IF_ERROR(step->Allocate());
   COHORT_RETURN_IF_ERROR(step->UploadConstants());
-  if (options.resident != nullptr) {
-    COHORT_RETURN_IF_ERROR(step->MakeResidentSteps(*options.resident));
-  }
+  if (options.variables != nullptr) COHORT_RETURN_IF_ERROR(step->AddVariables());
   return step;
 }
 
@@ -28,7 +26,7 @@ DeviceStep::DeviceStep(const CompiledProgram& compiled, std::shared_ptr<Device> 
       host_(host),
       share_(options.share),
       pool_(options.pool),
-      resident_(options.resident),
+      variables_(options.variables),
       computed_(compiled.program.values.size(), false),
       argument_offsets_(compiled.program.arguments.size(), 0),
       constants_(compiled.program.nodes.size(), nullptr),
@@ -45,7 +43,7 @@ DeviceStep::DeviceStep(const CompiledProgram& compiled, std::shared_ptr<Device> 
   }
   for (const int n : compiled_.reads) {
     const Node& node = compiled_.program.nodes[Index(n)];
-    if (resident_ != nullptr && node.op == "read_rows") computed_[Index(node.outputs[0])] = true;
+    if (variables_ != nullptr && node.op == "read_rows") computed_[Index(node.outputs[0])] = true;
   }
   size_t offset = AlignUp(errors_bytes_);
   for (Step& step : steps_) {
@@ -78,7 +76,7 @@ void DeviceStep::ForEachInput(const Fn& fn) const {
       if (step.compiled->device_kernel->reads_data(i)) fn(node.inputs[i]);
     }
   }
-  if (resident_ == nullptr) return;
+  if (variables_ == nullptr) return;
   for (const ValueId v : ResidentStep::Inputs(compiled_)) fn(v);
 }
 
@@ -110,8 +108,8 @@ absl::Status DeviceStep::Allocate() {
   memory.push_areas = memory.slots + slot_bytes;
   memory.constants = &constants_;
   for (const VariableDecl& decl : compiled_.program.variables) {
-    if (resident_ == nullptr) break;
-    COHORT_ASSIGN_OR_RETURN(const ResidentVariables::Variable* variable, resident_->Find(decl));
+    if (variables_ == nullptr) break;
+    COHORT_ASSIGN_OR_RETURN(const ResidentVariables::Variable* variable, variables_->Find(decl));
     memory.variables.push_back(variable->at.value);
   }
   uint8_t* constant = memory.push_areas + compiled_.push_area_bytes;
@@ -136,11 +134,11 @@ absl::Status DeviceStep::UploadConstants() {
 }
 
 // Each slot has its own keys and rows.
-absl::Status DeviceStep::MakeResidentSteps(const ResidentVariables& variables) {
+absl::Status DeviceStep::AddVariables() {
   for (size_t s = 0; s < slots_.size(); ++s) {
     UseSlot(static_cast<int>(s));
-    COHORT_ASSIGN_OR_RETURN(slots_[s].resident,
-                            ResidentStep::Make(compiled_, table_.get(), variables));
+    COHORT_ASSIGN_OR_RETURN(slots_[s].variables,
+                            ResidentStep::Make(compiled_, table_.get(), *variables_));
   }
   return absl::OkStatus();
 }
@@ -211,8 +209,8 @@ absl::Status DeviceStep::Launch(int slot, int area, const RandomKey& key) {
     table_->SetCount(static_cast<int>(s), s == 1 ? own : count);
   }
   WriteBodies(slot);
-  if (const auto& resident = slots_[Index(slot)].resident; resident != nullptr) {
-    COHORT_RETURN_IF_ERROR(resident->WriteReads(*host_));
+  if (const auto& variables = slots_[Index(slot)].variables; variables != nullptr) {
+    COHORT_RETURN_IF_ERROR(variables->WriteReads(*host_));
   }
   StageArguments(slot);
   std::unique_ptr<DeviceGraph>& graph = graphs_[{slot, area}];
@@ -233,15 +231,15 @@ absl::Status DeviceStep::Wait() {
 }
 
 absl::Status DeviceStep::ApplyPushes(uint32_t group, uint64_t step) {
-  ResidentStep* const resident = slots_[Index(slot_)].resident.get();
+  ResidentStep* const variables = slots_[Index(slot_)].variables.get();
   std::unique_ptr<DeviceGraph>& graph = updates_[{slot_, group}];
   if (graph == nullptr) {
     GraphPlan plan;
-    resident->PlanPushes(group, &plan);
+    variables->PlanPushes(group, &plan);
     if (plan.ops().empty()) return absl::OkStatus();
     COHORT_ASSIGN_OR_RETURN(graph, device_->Instantiate(plan));
   }
-  resident->WritePushes(group, step);
+  variables->WritePushes(group, step);
   COHORT_RETURN_IF_ERROR(graph->Launch());
   return graph->Wait();
 }
@@ -284,8 +282,8 @@ MemoryRange DeviceStep::RangeOf(const ValueView& view, ValueId v) const {
 GraphPlan DeviceStep::PlanGraph(int slot) {
   GraphPlan plan;
   PlanUploads(slot, &plan);
-  const ResidentStep* const resident = slots_[Index(slot)].resident.get();
-  if (resident != nullptr) resident->PlanReads(&plan);
+  const ResidentStep* const variables = slots_[Index(slot)].variables.get();
+  if (variables != nullptr) variables->PlanReads(&plan);
   for (const Step& step : steps_) {
     if (step.compiled->device_kernel != nullptr) {
       PlanStep(step, slot, &plan);
@@ -293,7 +291,7 @@ GraphPlan DeviceStep::PlanGraph(int slot) {
       PlanHostStep(step, &plan);
     }
   }
-  if (resident != nullptr) resident->PlanScale(&plan);
+  if (variables != nullptr) variables->PlanScale(&plan);
   for (size_t v = 0; v < computed_.size(); ++v) {
     const ValueId value = static_cast<ValueId>(v);
     if (!computed_[v] || compiled_.places[v].place != Place::kPushed) continue;
@@ -304,7 +302,7 @@ GraphPlan DeviceStep::PlanGraph(int slot) {
   }
   plan.AddCopy("errors", {.to = errors_.data(), .from = uploaded(slot), .bytes = errors_bytes_});
   transfer_bytes_ = plan.bytes_to_device() + plan.bytes_to_host();
-  if (resident != nullptr) transfer_bytes_ += static_cast<int64_t>(resident->push_bytes());
+  if (variables != nullptr) transfer_bytes_ += static_cast<int64_t>(variables->push_bytes());
   return plan;
 }
 

@@ -29,8 +29,8 @@ class ThreadPool;
 // In the memory of each slot on the device: errors | bodies | arguments | the slot's values. The
 // host has the first three in pinned memory, too, from which they are uploaded together.
 //
-// With resident variables, rows are read within the graph, and pushes are applied by graphs of
-// their own (resident_step.h).
+// If variables live on the device, rows are read within the graph, and pushes are applied by graphs
+// of their own (resident_step.h).
 class DeviceStep {
  public:
   // The examples of a batch that this device works on.
@@ -46,8 +46,9 @@ class DeviceStep {
   struct Options {
     Share share;
     int slots = 1;
-    ThreadPool* pool = nullptr;                   // for steps on the CPU
-    const ResidentVariables* resident = nullptr;  // null unless the program was compiled for it
+    ThreadPool* pool = nullptr;  // for steps on the CPU
+    // Of the program, on this device; null unless it was compiled for that.
+    const ResidentVariables* variables = nullptr;
   };
 
   // `compiled`: the program, or ProgramOfShare. `host`: the table of the whole program's values in
@@ -62,7 +63,7 @@ class DeviceStep {
   absl::Status Launch(int slot, int area, const RandomKey& key);
   // Waits for them. Errors: those of kernels, naming the node; those of the device.
   absl::Status Wait();
-  // Applies the newest run's pushes to the resident variables of a group, and waits. `step`: as in
+  // Applies the newest run's pushes to the variables of a group here, and waits. `step`: as in
   // DenseUpdate. Errors: those of the device.
   absl::Status ApplyPushes(uint32_t group, uint64_t step);
 
@@ -87,9 +88,9 @@ class DeviceStep {
     size_t error = 0;                            // the same, if it may fail
   };
   struct Slot {
-    bool written = false;                    // its bodies are
-    std::vector<int64_t> counts;             // by symbol, for which they were written
-    std::unique_ptr<ResidentStep> resident;  // null: the host has the variables
+    bool written = false;                     // its bodies are
+    std::vector<int64_t> counts;              // by symbol, for which they were written
+    std::unique_ptr<ResidentStep> variables;  // null: the host has them
   };
 
   DeviceStep(const CompiledProgram& compiled, std::shared_ptr<Device> device,
@@ -99,7 +100,7 @@ class DeviceStep {
   template <typename Fn>
   void ForEachInput(const Fn& fn) const;
   absl::Status Allocate();
-  absl::Status MakeResidentSteps(const ResidentVariables& variables);
+  absl::Status AddVariables();
   absl::Status UploadConstants();
   void AddSteps();
   KernelContext ContextOf(const Step& step, int slot) const;
@@ -124,7 +125,7 @@ class DeviceStep {
   ThreadPool* const pool_;
 
   std::vector<Step> steps_;
-  const ResidentVariables* const resident_;
+  const ResidentVariables* const variables_;
   std::vector<bool> computed_;            // by root value: see Computes
   std::vector<int> used_arguments_;       // on the device
   std::vector<size_t> argument_offsets_;  // by argument

@@ -57,6 +57,11 @@ class Executable::Impl : private ResidentUpdate {
         slots_(static_cast<size_t>(options.slots)),
         pushes_(static_cast<size_t>(PushAreas(options.slots))),
         pushed_area_(options.slots) {
+    if (options.variables != nullptr) {
+      parts_ = {.update = compiled_.updates_itself() ? this : nullptr,
+                .gradients = options.devices[0].get(),
+                .reader = options.variables};
+    }
     AddSteps(compiled_.prologue, &prologue_);
     if (options.devices.empty()) AddSteps(compiled_.main, &main_);
     AddPushes();
@@ -84,7 +89,7 @@ class Executable::Impl : private ResidentUpdate {
     return pushes_[static_cast<size_t>(slot().area)];
   }
   std::span<const PushItem> pushes() const { return pushes_[static_cast<size_t>(pushed_area_)]; }
-  ResidentUpdate* resident_update() { return compiled_.updates_itself() ? this : nullptr; }
+  const DeviceParts& device_parts() const { return parts_; }
   double weight() const { return weight_; }
   int64_t batch_count() const { return program().symbols.empty() ? 0 : table_.count(1); }
   std::span<const double> metric_values() const { return metric_values_; }
@@ -134,7 +139,8 @@ class Executable::Impl : private ResidentUpdate {
   void* PushedData(ValueId v, int area) const;
   void FinishPushes();
   bool StaysOnDevice(const Push& push) const {
-    return compiled_.resident && push.kind == PushKind::kGradient && push.value != kNoValue;
+    return compiled_.variables_on_device() && push.kind == PushKind::kGradient &&
+           push.value != kNoValue;
   }
   absl::Status Apply(uint32_t group, uint64_t step) override {
     return devices_->ApplyPushes(group, step);
@@ -145,6 +151,7 @@ class Executable::Impl : private ResidentUpdate {
   ThreadPool pool_;
   ValueTable table_;
   std::unique_ptr<DeviceGroup> devices_;  // null: the main steps run here
+  DeviceParts parts_;
 
   // What contexts point at: never resized after construction.
   std::vector<std::vector<const ValueView*>> operands_;
@@ -211,7 +218,7 @@ void Executable::Impl::AddSlots() {
     slot.bound.resize(program().arguments.size());
     slot.counts.resize(program().symbols.size());
     slot.area = static_cast<int>(s);
-    if (compiled_.resident) continue;
+    if (compiled_.variables_on_device()) continue;
     slot.lent.resize(compiled_.reads.size());
     for (size_t i = 0; i < compiled_.reads.size(); ++i) {
       const Node& node = program().nodes[static_cast<size_t>(compiled_.reads[i])];
@@ -272,7 +279,7 @@ void Executable::Impl::AddPushes() {
 // A value in a push area has memory of its own, so it is final when the last kernel has run that
 // writes it, or a view of it.
 void Executable::Impl::NoteReadyPushes() {
-  for (size_t p = 0; p < program().pushes.size() && !compiled_.resident; ++p) {
+  for (size_t p = 0; p < program().pushes.size() && !compiled_.variables_on_device(); ++p) {
     const ValueId value = program().pushes[p].value;
     Step* writer = nullptr;
     const bool in_area =
@@ -470,23 +477,29 @@ absl::StatusOr<std::unique_ptr<Executable>> Executable::Compile(Program program,
   CompileOptions options = given;
   if (!NamesDevices(program)) options.segment_devices = nullptr;
   if (options.segment_devices != nullptr) {
-    if (options.resident != nullptr) {
+    if (options.variables != nullptr) {
       return Unimplemented(
           "program \"{}\": its layers name devices, so its variables cannot live on {}", name,
-          options.resident->device()->name());
+          options.variables->device()->name());
     }
     options.devices.clear();  // on which the nodes run that belong there
   }
-  if (options.resident != nullptr && options.devices.empty()) {
-    return InvalidArgument("program \"{}\": its variables live on {}, but it runs on the CPU", name,
-                           options.resident->device()->name());
+  HostPushes host_pushes = HostPushes::kAll;
+  if (options.variables != nullptr) {
+    const std::shared_ptr<Device>& home = options.variables->device();
+    if (options.devices.empty()) {
+      return InvalidArgument("program \"{}\": its variables live on {}, but it runs on the CPU",
+                             name, home->name());
+    }
+    if (options.devices.size() > 1 || options.devices[0] != home) {
+      return Unimplemented("the variables live on {}, so that steps must run on it alone",
+                           home->name());
+    }
+    host_pushes = options.sums_elsewhere ? HostPushes::kAllButGradients : HostPushes::kNone;
   }
   auto compiled = CompileProgram(
       std::move(program), options.devices.empty() ? "cpu" : options.devices[0]->kind(),
-      options.slots,
-      {.resident = options.resident != nullptr,
-       .resident_gradients = options.resident != nullptr && options.resident_gradients,
-       .segment_devices = options.segment_devices});
+      options.slots, {.host_pushes = host_pushes, .segment_devices = options.segment_devices});
   if (!compiled.ok()) return Annotate(compiled.status(), fmt::format("program \"{}\"", name));
   COHORT_ASSIGN_OR_RETURN(Impl::HostMemory memory, Impl::Allocate(*compiled, options));
   auto impl = std::make_unique<Impl>(*std::move(compiled), std::move(memory), options);
@@ -525,7 +538,7 @@ absl::Status Executable::Impl::MakeDevices(const CompileOptions& options) {
   COHORT_ASSIGN_OR_RETURN(
       devices_,
       DeviceGroup::Make(compiled_, options.devices, &table_,
-                        {.slots = options.slots, .pool = &pool_, .resident = options.resident}));
+                        {.slots = options.slots, .pool = &pool_, .variables = options.variables}));
   return absl::OkStatus();
 }
 
@@ -537,7 +550,7 @@ std::span<const PullItem> Executable::pulls() const { return impl_->pulls(); }
 absl::Status Executable::Run(PushObserver* observer) { return impl_->Run(observer); }
 std::span<const PushItem> Executable::next_pushes() const { return impl_->next_pushes(); }
 std::span<const PushItem> Executable::pushes() const { return impl_->pushes(); }
-ResidentUpdate* Executable::resident_update() { return impl_->resident_update(); }
+DeviceParts Executable::device_parts() { return impl_->device_parts(); }
 double Executable::weight() const { return impl_->weight(); }
 int64_t Executable::batch_count() const { return impl_->batch_count(); }
 size_t Executable::memory_bytes() const { return impl_->memory_bytes(); }

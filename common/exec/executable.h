@@ -20,21 +20,21 @@ namespace cohort {
 class Device;
 class KernelObserver;
 class PushObserver;
-class ResidentUpdate;
 class ResidentVariables;
 class SegmentDevices;
+struct DeviceParts;
 
 struct CompileOptions {
   // On which the main steps run; none: the CPU. Several share the examples of each batch.
   std::vector<std::shared_ptr<Device>> devices;
   int intra_op_threads = 1;
   int slots = 1;  // steps that may be prepared at the same time
-  // The variables live on the only device, where Run reads them and resident_update() changes them.
-  // They outlive the executable. Null: they are pulled and pushed.
-  const ResidentVariables* resident = nullptr;
-  // With resident variables: pushes() has the step's values instead, because others sum them.
-  // Gradients are in the memory of the device, until the next Run.
-  bool resident_gradients = false;
+  // The variables live on the only device, where Run reads them (see device_parts()). They outlive
+  // the executable. Null: they are pulled and pushed.
+  const ResidentVariables* variables = nullptr;
+  // Others sum the gradients of a step: if its variables live on the device, pushes() has its
+  // values, and there is no update. Gradients are in the memory of the device, until the next Run.
+  bool sums_elsewhere = false;
   // Where nodes run that name a device: a program with such nodes is cut (common/graph/segments.h),
   // and does not share its batch among `devices`. It outlives the executable. Null: names of
   // devices are ignored, and all nodes run on `devices`.
@@ -58,13 +58,14 @@ struct CompileOptions {
 // slot has the inputs, the keys and the pulled values of one step; all share the arena in which
 // Run computes.
 //
-// With resident variables no values are exchanged: pulls() and pushes() are empty. The owner of the
-// variables calls resident_update() after Run (but see CompileOptions::resident_gradients).
+// If the variables live on the device, no values are exchanged: pulls() and pushes() are empty. The
+// owner of the variables applies the update of device_parts() after Run (but see
+// CompileOptions::sums_elsewhere).
 class Executable {
  public:
   // Errors: InvalidArgument (the program is not valid), Unimplemented (an op, dtype or device kind
-  // that this build has no kernel for), ResourceExhausted (no memory for the arena). With resident
-  // variables, also those of ResidentStep::Make.
+  // that this build has no kernel for), ResourceExhausted (no memory for the arena). With variables
+  // on the device, also those of ResidentStep::Make.
   static absl::StatusOr<std::unique_ptr<Executable>> Compile(Program program,
                                                              const CompileOptions& options);
   ~Executable();
@@ -99,9 +100,9 @@ class Executable {
   // until a Prepare after the next Run, so that they may be sent while the next steps prepare, pull
   // and run.
   std::span<const PushItem> pushes() const;
-  // Applies the pushes of the step that ran last, in any slot, until the next Run. Null: the
-  // variables are not resident, or pushes() has values.
-  ResidentUpdate* resident_update();
+  // How steps push and read variables on the device. The update applies the pushes of the step that
+  // ran last, in any slot, until the next Run.
+  DeviceParts device_parts();
   double weight() const;
   int64_t batch_count() const;  // run-time count of symbol 1; 0 if the program has no symbol
 

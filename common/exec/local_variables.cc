@@ -37,8 +37,8 @@ std::span<const uint8_t> BytesOf(std::span<const int64_t> keys) {
 
 class LocalVariables::Access : public VariableAccess {
  public:
-  Access(LocalVariables* variables, std::vector<const ShardInfo*> bound)
-      : variables_(variables), bound_(std::move(bound)) {}
+  Access(LocalVariables* variables, std::vector<const ShardInfo*> bound, const DeviceParts& device)
+      : variables_(variables), bound_(std::move(bound)), device_(device) {}
 
   absl::Status Begin(const PushBatch* push, const PullBatch* pull) override {
     if (interrupted_.load(std::memory_order_relaxed)) {
@@ -47,10 +47,12 @@ class LocalVariables::Access : public VariableAccess {
     result_ = {};
     if (push != nullptr) COHORT_RETURN_IF_ERROR(Push(*push));
     if (pull == nullptr) return absl::OkStatus();
+    if (on_device()) return PullTo({}, &device_);
     for (const PullItem& item : pull->items) COHORT_RETURN_IF_ERROR(Pull(item));
     return absl::OkStatus();
   }
   absl::StatusOr<ExchangeResult> Finish() override { return result_; }
+  bool on_device() const override { return device_.reader != nullptr; }
   void Interrupt() override { interrupted_.store(true, std::memory_order_relaxed); }
 
  private:
@@ -65,7 +67,7 @@ class LocalVariables::Access : public VariableAccess {
                                 .iteration_offset = push.stamp.iteration_offset};
     pushed_.Clear();
     variables_->tablet_->Push(/*generation=*/0, /*watermark=*/header.id.closure, header,
-                              {.entries = entries_}, &pushed_);
+                              {.entries = entries_}, &pushed_, on_device() ? &device_ : nullptr);
     if (pushed_.status() != v1::APPLIED) return InvalidArgument("{}", pushed_.message());
     result_.push.applied = 1;
     result_.pulled_timeline = push.stamp.timeline;
@@ -94,11 +96,7 @@ class LocalVariables::Access : public VariableAccess {
                               .rows = item.rows,
                               .count = item.keys.size(),
                               .keys = BytesOf(item.keys)};
-    pulled_.Clear();
-    slices_.clear();
-    variables_->tablet_->Pull(/*generation=*/0, /*step=*/0, {.entries = {&entry, 1}}, &pulled_,
-                              &slices_);
-    if (pulled_.status() != v1::APPLIED) return InvalidArgument("{}", pulled_.message());
+    COHORT_RETURN_IF_ERROR(PullTo({&entry, 1}, nullptr));
     auto* to = static_cast<uint8_t*>(item.destination);
     for (const PayloadSlice& slice : slices_) {
       std::memcpy(to, slice.buffer->data() + slice.offset, slice.bytes);
@@ -108,8 +106,18 @@ class LocalVariables::Access : public VariableAccess {
     return absl::OkStatus();
   }
 
+  absl::Status PullTo(std::span<const PullEntryView> entries, const DeviceParts* device) {
+    pulled_.Clear();
+    slices_.clear();
+    variables_->tablet_->Pull(/*generation=*/0, /*step=*/0, {.entries = entries}, &pulled_,
+                              &slices_, device);
+    if (pulled_.status() == v1::APPLIED) return absl::OkStatus();
+    return InvalidArgument("{}", pulled_.message());
+  }
+
   LocalVariables* const variables_;
   const std::vector<const ShardInfo*> bound_;  // by index of the program's variables
+  const DeviceParts device_;
   std::atomic<bool> interrupted_{false};
   ExchangeResult result_;
   // Memory that exchanges reuse.
@@ -146,7 +154,8 @@ absl::StatusOr<std::unique_ptr<LocalVariables>> LocalVariables::Create(
   return local;
 }
 
-absl::StatusOr<std::unique_ptr<VariableAccess>> LocalVariables::ForProgram(const Program& program) {
+absl::StatusOr<std::unique_ptr<VariableAccess>> LocalVariables::ForProgram(
+    const Program& program, const DeviceParts& device) {
   std::vector<const ShardInfo*> bound;
   for (const VariableDecl& decl : program.variables) {
     const auto found =
@@ -163,7 +172,7 @@ absl::StatusOr<std::unique_ptr<VariableAccess>> LocalVariables::ForProgram(const
     }
     bound.push_back(&info);
   }
-  return std::make_unique<Access>(this, std::move(bound));
+  return std::make_unique<Access>(this, std::move(bound), device);
 }
 
 }  // namespace cohort

@@ -10,6 +10,7 @@
 
 #include "common/exchange/variable_access.h"
 #include "common/graph/program.h"
+#include "common/optimizers/device_places.h"
 #include "common/tablet/tablet.h"
 #include "common/tensor/buffer.h"
 
@@ -30,12 +31,14 @@ class LocalVariables {
   static absl::StatusOr<std::unique_ptr<LocalVariables>> Create(
       std::span<const v1::VariableSpec> variables, std::span<const v1::OptimizerSpec> optimizers);
 
-  // The access of one program, which must not outlive this object. An exchange copies values, and
-  // Begin does all of it. No caller retries a push, so the access numbers its updates itself.
-  // Errors: NotFound for a variable that is not there, InvalidArgument for one of another dtype or
-  // shape; both name it. Those of an exchange: InvalidArgument (a row that is not there, or a push
+  // The access of one program, which must not outlive this object. An exchange copies values,
+  // unless `device` says where the program's steps read and update them, and Begin does all of it.
+  // No caller retries a push, so the access numbers its updates itself. Errors: NotFound for a
+  // variable that is not there, InvalidArgument for one of another dtype or shape; both name it.
+  // Those of an exchange: InvalidArgument (a row that is not there, or a push
   // that the tablet refuses, which then changes nothing), Cancelled after Interrupt.
-  absl::StatusOr<std::unique_ptr<VariableAccess>> ForProgram(const Program& program);
+  absl::StatusOr<std::unique_ptr<VariableAccess>> ForProgram(const Program& program,
+                                                             const DeviceParts& device = {});
 
   Tablet* tablet() const { return tablet_.get(); }
 

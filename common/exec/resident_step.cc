@@ -46,7 +46,7 @@ std::vector<ValueId> ResidentStep::Inputs(const CompiledProgram& compiled) {
     if (node.op == "read_rows") values.push_back(node.inputs[0]);
   }
   for (const Push& push : program.pushes) {
-    if (compiled.resident_gradients && push.kind != PushKind::kGradient) continue;
+    if (!compiled.updates_itself() && push.kind != PushKind::kGradient) continue;
     if (push.value != kNoValue) values.push_back(push.value);
     if (push.keys != kNoValue && compiled.updates_itself()) values.push_back(push.keys);
   }

@@ -17,7 +17,7 @@ namespace cohort {
 //   a run:     upload bodies -> read rows -> (the program's kernels) -> scale of gradients
 //   an update: upload bodies -> pushes of one group of variables
 //
-// There is no update if others sum the gradients (CompiledProgram::resident_gradients). Whole
+// There is no update if others sum the gradients (HostPushes::kAllButGradients). Whole
 // variables are read where they lie. The owner of the variables decides about the update after the
 // run: what the run has computed stays in the memory of the device until then.
 class ResidentStep {

@@ -83,14 +83,15 @@ std::unique_ptr<Executable> CompileOnDevice(const Program& program, CompileOptio
 }
 
 std::unique_ptr<LocalVariables> MakeLocal(const Program& program,
-                                          const v1::OptimizerSpec& optimizer) {
+                                          const v1::OptimizerSpec& optimizer,
+                                          bool trainable = true) {
   std::vector<v1::VariableSpec> specs;
   for (const VariableDecl& decl : program.variables) {
     v1::VariableSpec& spec = specs.emplace_back();
     spec.set_name(decl.name);
     spec.set_dtype(static_cast<v1::DType>(decl.type.dtype));
     for (const Dim& dim : decl.type.dims) spec.add_dims(dim.size);
-    spec.set_trainable(true);
+    spec.set_trainable(trainable);
     spec.mutable_initializer()->set_class_name("Zeros");
   }
   auto variables = LocalVariables::Create(specs, {&optimizer, 1});
@@ -100,6 +101,14 @@ std::unique_ptr<LocalVariables> MakeLocal(const Program& program,
     testing::SetVariable(**variables, program.variables[v].name, FirstValue(program, v));
   }
   return *std::move(variables);
+}
+
+void AddTensors(const Program& program, const LocalVariables& variables, Trained* trained) {
+  for (const VariableDecl& decl : program.variables) {
+    for (const Tensor& tensor : testing::TensorsOf(variables, decl.name)) {
+      trained->tensors.push_back(Numbers(tensor));
+    }
+  }
 }
 
 // The main steps run on the device, the optimizer on the CPU.
@@ -123,25 +132,32 @@ Trained PullAndPush(const Program& program, const v1::OptimizerSpec& optimizer,
     REQUIRE((*access)->Exchange(&push, nullptr).ok());
     AddResults(*e, &trained);
   }
-  for (const VariableDecl& decl : program.variables) {
-    for (const Tensor& tensor : testing::TensorsOf(*variables, decl.name)) {
-      trained.tensors.push_back(Numbers(tensor));
-    }
-  }
+  AddTensors(program, *variables, &trained);
   return trained;
 }
 
-std::unique_ptr<ResidentVariables> MakeResident(const Program& program, const OptimizerRule* rule) {
-  auto variables = std::make_unique<ResidentVariables>(DeviceOfTest());
-  for (size_t v = 0; v < program.variables.size(); ++v) {
-    REQUIRE(variables->Add(program.variables[v].name, FirstValue(program, v), rule).ok());
+// Variables that live on the device.
+struct OnDevice {
+  OnDevice(std::unique_ptr<LocalVariables> variables)
+      : local(std::move(variables)), places(DevicePlaces::On(std::vector{DeviceOfTest()})) {
+    REQUIRE(local->tablet()->Reside(places).ok());
   }
-  return variables;
+  ResidentVariables* variables() const { return places.readers[0].get(); }
+
+  std::unique_ptr<LocalVariables> local;
+  DevicePlaces places;
+};
+
+OnDevice MakeResident(const Program& program, const v1::OptimizerSpec& optimizer) {
+  return OnDevice(MakeLocal(program, optimizer));
 }
 
 // With several slots, each step is prepared before the one before it runs.
-void RunResident(Executable* e, const Batches& batches, uint64_t first, int slots,
-                 Trained* trained) {
+void RunResident(const OnDevice& variables, Executable* e, const Batches& batches, uint64_t first,
+                 int slots, Trained* trained) {
+  auto access = variables.local->ForProgram(e->program(), e->device_parts());
+  REQUIRE(access.ok());
+  REQUIRE((*access)->on_device());
   const uint64_t ahead = static_cast<uint64_t>(slots) - 1;
   for (uint64_t i = 0; i < batches.size() + ahead; ++i) {
     if (i < batches.size()) {
@@ -152,33 +168,29 @@ void RunResident(Executable* e, const Batches& batches, uint64_t first, int slot
     }
     if (i < ahead) continue;
     e->UseSlot(static_cast<int>((i - ahead) % (ahead + 1)));
+    const PullBatch pull{first + i - ahead, 0, e->pulls()};
+    REQUIRE((*access)->Exchange(nullptr, &pull).ok());
     const absl::Status status = e->Run();
     INFO(status);
     REQUIRE(status.ok());
     CHECK(e->pushes().empty());
-    const absl::Status applied = e->resident_update()->Apply(0, first + i - ahead);
+    PushBatch push;
+    push.stamp.place = first + i - ahead;
+    push.stamp.weight = e->weight();
+    const absl::Status applied = (*access)->Exchange(&push, nullptr).status();
     INFO(applied);
     REQUIRE(applied.ok());
     AddResults(*e, trained);
   }
 }
 
-void DownloadAll(const Program& program, const ResidentVariables& variables, Trained* trained) {
-  for (const VariableDecl& decl : program.variables) {
-    const auto tensors = variables.Download(decl.name);
-    INFO(tensors.status());
-    REQUIRE(tensors.ok());
-    for (const Tensor& t : *tensors) trained->tensors.push_back(Numbers(t));
-  }
-}
-
-Trained StayOnDevice(const Program& program, const OptimizerRule& rule, const Batches& batches,
-                     int slots = 1) {
-  const auto variables = MakeResident(program, &rule);
-  const auto e = CompileOnDevice(program, {.slots = slots, .resident = variables.get()});
+Trained StayOnDevice(const Program& program, const v1::OptimizerSpec& optimizer,
+                     const Batches& batches, int slots = 1) {
+  const OnDevice variables = MakeResident(program, optimizer);
+  const auto e = CompileOnDevice(program, {.slots = slots, .variables = variables.variables()});
   Trained trained;
-  RunResident(e.get(), batches, 0, slots, &trained);
-  DownloadAll(program, *variables, &trained);
+  RunResident(variables, e.get(), batches, 0, slots, &trained);
+  AddTensors(program, *variables.local, &trained);
   return trained;
 }
 
@@ -213,25 +225,23 @@ Batches MlpBatches() {
 TEST_CASE("resident variables train to the bits of those that are pulled and pushed") {
   for (const char* name : {"SGD", "Adam", "Adagrad", "RMSprop", "Ftrl"}) {
     for (const char* sparse_update : {"keras", "lazy"}) {
-      const auto rule = RuleOf(name, sparse_update);
       const v1::OptimizerSpec spec = OptimizerNamed(name, sparse_update);
       INFO(name << ", " << sparse_update);
-      CHECK(StayOnDevice(Recommender<float>(), *rule, RecommenderBatches<float>()) ==
+      CHECK(StayOnDevice(Recommender<float>(), spec, RecommenderBatches<float>()) ==
             PullAndPush(Recommender<float>(), spec, RecommenderBatches<float>()));
-      CHECK(StayOnDevice(Recommender<double>(), *rule, RecommenderBatches<double>()) ==
+      CHECK(StayOnDevice(Recommender<double>(), spec, RecommenderBatches<double>()) ==
             PullAndPush(Recommender<double>(), spec, RecommenderBatches<double>()));
     }
-    const auto rule = RuleOf(name);
-    CHECK(StayOnDevice(Mlp<float>(), *rule, MlpBatches<float>()) ==
+    CHECK(StayOnDevice(Mlp<float>(), OptimizerNamed(name), MlpBatches<float>()) ==
           PullAndPush(Mlp<float>(), OptimizerNamed(name), MlpBatches<float>()));
   }
 }
 
 TEST_CASE("steps that are prepared ahead see the resident variables of the step before") {
-  const auto rule = RuleOf("Adam", "lazy");
+  const auto adam = OptimizerNamed("Adam", "lazy");
   const auto batches = RecommenderBatches<float>();
-  CHECK(StayOnDevice(Recommender<float>(), *rule, batches, /*slots=*/3) ==
-        StayOnDevice(Recommender<float>(), *rule, batches));
+  CHECK(StayOnDevice(Recommender<float>(), adam, batches, /*slots=*/3) ==
+        StayOnDevice(Recommender<float>(), adam, batches));
 }
 
 // A program that pushes what is not computed, moving averages and sums; x is [batch, 1].
@@ -255,6 +265,11 @@ Program OtherPushes() {
   return *std::move(program);
 }
 
+void Write(ResidentVariables* variables, const std::string& name, int slot, const Tensor& value) {
+  const std::span<const uint8_t> bytes(static_cast<const uint8_t*>(value.raw()), value.num_bytes());
+  REQUIRE(variables->WriteRows(name, slot, 0, bytes).ok());
+}
+
 // The owner of variables may refuse an update, or apply its groups one by one.
 TEST_CASE("an update of resident variables is applied by group, when it is asked for") {
   const auto rule = RuleOf("Adam");
@@ -272,30 +287,39 @@ TEST_CASE("an update of resident variables is applied by group, when it is asked
                            .group = v,
                            .slot_rows = value.dims()[0]})
                 .ok());
-    std::vector<Tensor> tensors(1 + rule->slots().size(),
-                                Tensor::Zeros(value.dtype(), value.dims()));
-    tensors[0] = value;
-    REQUIRE(variables->Upload(program.variables[v].name, tensors).ok());
+    const Tensor zeros = Tensor::Zeros(value.dtype(), value.dims());
+    Write(variables.get(), program.variables[v].name, -1, value);
+    for (int slot = 0; slot < 2; ++slot) {
+      Write(variables.get(), program.variables[v].name, slot, zeros);
+    }
   }
-  const auto e = CompileOnDevice(program, {.resident = variables.get()});
+  const auto e = CompileOnDevice(program, {.variables = variables.get()});
   const auto run = [&](size_t batch) {
     REQUIRE(e->Bind(batches[batch]).ok());
     REQUIRE(e->Prepare({7, batch, 0}).ok());
     REQUIRE(e->Run().ok());
   };
   const auto all = [&] {
-    Trained trained;
-    DownloadAll(program, *variables, &trained);
-    return trained.tensors;
+    std::vector<std::vector<double>> tensors;
+    for (size_t v = 0; v < program.variables.size(); ++v) {
+      for (int slot = -1; slot < 2; ++slot) {
+        Tensor t = FirstValue(program, v);
+        const std::span<uint8_t> bytes(static_cast<uint8_t*>(t.raw()), t.num_bytes());
+        REQUIRE(variables->ReadRows(program.variables[v].name, slot, 0, bytes).ok());
+        tensors.push_back(Numbers(t));
+      }
+    }
+    return tensors;
   };
   const auto first = all();
   run(3);  // refused
   CHECK(all() == first);
   run(0);
-  CHECK(e->resident_update()->Apply(1, 0).ok());
+  CHECK(e->device_parts().update->Apply(1, 0).ok());
   const auto one = all();
   for (size_t i = 0; i < first.size(); ++i) CHECK((one[i] == first[i]) == (i / 3 != 1));
-  for (const uint32_t group : {0u, 2u, 3u, 99u}) CHECK(e->resident_update()->Apply(group, 0).ok());
+  for (const uint32_t group : {0u, 2u, 3u, 99u})
+    CHECK(e->device_parts().update->Apply(group, 0).ok());
   CHECK(all() == PullAndPush(program, OptimizerNamed("Adam"), {batches[0]}).tensors);
 }
 
@@ -305,42 +329,45 @@ TEST_CASE("moving averages and sums of resident variables") {
     batches.push_back({Tensor::FromValues<float>({3, 1}, std::vector<float>{first, 0.25f, 2}),
                        Tensor::FromValues<float>({2}, std::vector<float>{first * 2, 5})});
   }
-  const auto rule = RuleOf("SGD");
-  CHECK(StayOnDevice(OtherPushes(), *rule, batches) ==
+  CHECK(StayOnDevice(OtherPushes(), OptimizerNamed("SGD"), batches) ==
         PullAndPush(OtherPushes(), OptimizerNamed("SGD"), batches));
 }
 
-TEST_CASE("training continues from downloaded variables") {
-  const auto rule = RuleOf("Adam");
+TEST_CASE("training continues from the variables that a device had") {
+  const auto adam = OptimizerNamed("Adam");
   const Program program = Recommender<float>();
   const auto all = RecommenderBatches<float>();
   const Batches first(all.begin(), all.begin() + 2), rest(all.begin() + 2, all.end());
   Trained halves;
-  const auto before = MakeResident(program, rule.get());
-  const auto e = CompileOnDevice(program, {.resident = before.get()});
-  RunResident(e.get(), first, 0, 1, &halves);
-  const auto after = MakeResident(program, rule.get());
-  for (const VariableDecl& decl : program.variables) {
-    const auto tensors = before->Download(decl.name);
-    REQUIRE(tensors.ok());
-    REQUIRE(tensors->size() == 3);
-    REQUIRE(after->Upload(decl.name, *tensors).ok());
-  }
-  const auto continued = CompileOnDevice(program, {.resident = after.get()});
-  RunResident(continued.get(), rest, 2, 1, &halves);
-  DownloadAll(program, *after, &halves);
-  CHECK(halves == StayOnDevice(program, *rule, all));
+  const OnDevice before = MakeResident(program, adam);
+  const auto e = CompileOnDevice(program, {.variables = before.variables()});
+  RunResident(before, e.get(), first, 0, 1, &halves);
+  auto local = MakeLocal(program, adam);
+  const absl::Status filled = local->tablet()->Fill(
+      [&](const ShardInfo& shard, int slot, int64_t row, int64_t, std::span<uint8_t> out) {
+        const auto tensors = testing::TensorsOf(*before.local, shard.variable);
+        const auto* const from =
+            static_cast<const uint8_t*>(tensors[static_cast<size_t>(slot + 1)].raw());
+        std::memcpy(out.data(), from + static_cast<size_t>(row) * shard.row_bytes(), out.size());
+        return absl::OkStatus();
+      });
+  REQUIRE(filled.ok());
+  const OnDevice after(std::move(local));
+  const auto continued = CompileOnDevice(program, {.variables = after.variables()});
+  RunResident(after, continued.get(), rest, 2, 1, &halves);
+  AddTensors(program, *after.local, &halves);
+  CHECK(halves == StayOnDevice(program, adam, all));
 }
 
 int64_t BytesOfStep(const Program& program, const std::vector<Tensor>& batch, bool resident) {
-  const auto rule = RuleOf("Adam", "lazy");
-  const auto variables = MakeResident(program, rule.get());
-  const auto e = CompileOnDevice(program, {.resident = resident ? variables.get() : nullptr});
+  const OnDevice variables = MakeResident(program, OptimizerNamed("Adam", "lazy"));
+  const auto e =
+      CompileOnDevice(program, {.variables = resident ? variables.variables() : nullptr});
   REQUIRE(e->Bind(batch).ok());
   REQUIRE(e->Prepare({1, 0, 0}).ok());
   if (!resident) testing::FillPulls<float>(e.get());
   REQUIRE(e->Run().ok());
-  CHECK((e->resident_update() != nullptr) == resident);
+  CHECK((e->device_parts().update != nullptr) == resident);
   return e->transfer_bytes();
 }
 
@@ -363,10 +390,9 @@ TEST_CASE(
 }
 
 TEST_CASE("ids beyond a resident table are refused by name") {
-  const auto rule = RuleOf("SGD");
   const Program program = Recommender<float>(4);
-  const auto variables = MakeResident(program, rule.get());
-  const auto e = CompileOnDevice(program, {.resident = variables.get()});
+  const OnDevice variables = MakeResident(program, OptimizerNamed("SGD"));
+  const auto e = CompileOnDevice(program, {.variables = variables.variables()});
   REQUIRE(e->Bind(testing::RecommenderBatch<float>(16, 11, 0)).ok());
   REQUIRE(e->Prepare({1, 0, 0}).ok());
   const absl::Status status = e->Run();
@@ -376,27 +402,31 @@ TEST_CASE("ids beyond a resident table are refused by name") {
 }
 
 TEST_CASE("programs that cannot run with resident variables are refused") {
-  const auto rule = RuleOf("SGD");
+  const auto sgd = OptimizerNamed("SGD");
   const Program program = Mlp<float>();
-  const auto compile = [&](const ResidentVariables& variables,
+  const auto compile = [&](const ResidentVariables* variables,
                            std::vector<std::shared_ptr<Device>> devices) {
-    return Executable::Compile(program, {.devices = std::move(devices), .resident = &variables})
+    return Executable::Compile(program, {.devices = std::move(devices), .variables = variables})
         .status()
         .code();
   };
-  const auto variables = MakeResident(program, rule.get());
-  CHECK(compile(*variables, {}) == absl::StatusCode::kInvalidArgument);
-  CHECK(compile(*variables, {DeviceOfTest(), DeviceOfTest()}) == absl::StatusCode::kUnimplemented);
-  CHECK(compile(*MakeResident(program, nullptr), {DeviceOfTest()}) ==
-        absl::StatusCode::kFailedPrecondition);
-  CHECK(compile(ResidentVariables(DeviceOfTest()), {DeviceOfTest()}) ==
-        absl::StatusCode::kNotFound);
-  CHECK(compile(*MakeResident(Mlp<float>(6), rule.get()), {DeviceOfTest()}) ==
+  const OnDevice variables = MakeResident(program, sgd);
+  CHECK(compile(variables.variables(), {}) == absl::StatusCode::kInvalidArgument);
+  CHECK(compile(variables.variables(), {DeviceOfTest(), DeviceOfTest()}) ==
+        absl::StatusCode::kUnimplemented);
+  CHECK(compile(OnDevice(MakeLocal(program, sgd, /*trainable=*/false)).variables(),
+                {DeviceOfTest()}) == absl::StatusCode::kFailedPrecondition);
+  const ResidentVariables none(DeviceOfTest());
+  CHECK(compile(&none, {DeviceOfTest()}) == absl::StatusCode::kNotFound);
+  CHECK(compile(MakeResident(Mlp<float>(6), sgd).variables(), {DeviceOfTest()}) ==
         absl::StatusCode::kInvalidArgument);
-  const Tensor value = FirstValue(program, 0);
-  CHECK(variables->Add("dense/kernel", value, nullptr).code() == absl::StatusCode::kAlreadyExists);
-  CHECK(variables->Upload("dense/bias", {{value}}).code() == absl::StatusCode::kInvalidArgument);
-  CHECK(variables->Upload("dense", {{value}}).code() == absl::StatusCode::kNotFound);
+  CHECK(variables.variables()->Reserve({.name = "dense/kernel", .dtype = DType::kFloat32}).code() ==
+        absl::StatusCode::kAlreadyExists);
+  const std::vector<uint8_t> bytes(1 << 20);
+  CHECK(variables.variables()->WriteRows("dense/bias", -1, 0, bytes).code() ==
+        absl::StatusCode::kInvalidArgument);
+  CHECK(variables.variables()->WriteRows("dense", -1, 0, bytes).code() ==
+        absl::StatusCode::kNotFound);
 }
 
 }  // namespace

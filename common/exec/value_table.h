@@ -20,7 +20,7 @@ class ValueTable {
     uint8_t* slots = nullptr;                       // one behind another
     uint8_t* push_areas = nullptr;                  // one behind another
     const std::vector<void*>* constants = nullptr;  // by node; null: where the program has them
-    std::vector<void*> variables;                   // resident ones, by variable; empty: elsewhere
+    std::vector<void*> variables;                   // whole ones, by variable; empty: elsewhere
   };
   // `compiled` and the memory outlive the table.
   ValueTable(const CompiledProgram& compiled, const Memory& memory);

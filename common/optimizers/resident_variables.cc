@@ -9,27 +9,20 @@
 namespace cohort {
 namespace {
 
-Tensor FreshSlot(const SlotInfo& slot, const Tensor& value) {
-  Tensor t(value.dtype(), value.dims());
-  if (t.dtype() == DType::kFloat32) {
-    std::ranges::fill(t.mutable_values<float>(), static_cast<float>(slot.initial_value));
-  } else {
-    std::ranges::fill(t.mutable_values<double>(), slot.initial_value);
-  }
-  return t;
-}
-
 bool SameDims(const ValueType& type, const Dims& dims) {
   return std::equal(type.dims.begin(), type.dims.end(), dims.begin(), dims.end(),
                     [](const Dim& a, int64_t b) { return a.size == b && !a.bounded(); });
 }
 
-// Tensor 0 is the value, the others are the slots.
-void* TensorAt(const ResidentVariables::Variable& variable, size_t i) {
-  return i == 0 ? variable.at.value : variable.at.slots[i - 1];
-}
-
 }  // namespace
+
+DevicePlaces DevicePlaces::On(std::span<const std::shared_ptr<Device>> devices) {
+  DevicePlaces places;
+  for (const std::shared_ptr<Device>& device : devices) {
+    places.readers.push_back(std::make_shared<ResidentVariables>(device));
+  }
+  return places;
+}
 
 absl::Status ResidentVariables::Reserve(const Spec& spec) {
   MutexLock lock(&mu_);
@@ -86,23 +79,6 @@ absl::Status ResidentVariables::ReserveSlots(const Spec& spec, Variable* variabl
   return absl::OkStatus();
 }
 
-absl::Status ResidentVariables::Add(std::string_view name, const Tensor& value,
-                                    const OptimizerRule* rule) {
-  if (Find(name).ok()) return AlreadyExists("variable \"{}\" is there already", name);
-  // Not owned.
-  const std::shared_ptr<const OptimizerRule> lent(std::shared_ptr<void>(), rule);
-  COHORT_RETURN_IF_ERROR(Reserve({.name = std::string(name),
-                                  .dtype = value.dtype(),
-                                  .dims = value.dims(),
-                                  .rule = lent,
-                                  .slot_rows = value.dims().empty() ? 1 : value.dims()[0]}));
-  std::vector<Tensor> tensors = {value};
-  if (rule != nullptr && IsFloating(value.dtype())) {
-    for (const SlotInfo& slot : rule->slots()) tensors.push_back(FreshSlot(slot, value));
-  }
-  return Upload(name, tensors);
-}
-
 absl::StatusOr<uint8_t*> ResidentVariables::AddressOf(std::string_view name, int slot,
                                                       int64_t first_row, size_t bytes) const {
   COHORT_ASSIGN_OR_RETURN(const Variable* variable, Find(name));
@@ -116,8 +92,7 @@ absl::StatusOr<uint8_t*> ResidentVariables::AddressOf(std::string_view name, int
         "{} bytes from row {} on of slot {} of \"{}\", which is {}{} with {} slots", bytes,
         first_row, slot, name, DTypeName(at.dtype), DimsToString(variable->dims), variable->slots);
   }
-  return static_cast<uint8_t*>(TensorAt(*variable, static_cast<size_t>(slot + 1))) +
-         offset * row_bytes;
+  return static_cast<uint8_t*>(slot < 0 ? at.value : at.slots[slot]) + offset * row_bytes;
 }
 
 absl::Status ResidentVariables::WriteRows(std::string_view name, int slot, int64_t first_row,
@@ -156,36 +131,6 @@ absl::Status ResidentVariables::CopyRows(std::string_view name, int64_t first_ro
       static_cast<size_t>(rows * variable->at.row_elements) * SizeOf(variable->at.dtype);
   COHORT_ASSIGN_OR_RETURN(const uint8_t* const there, from.AddressOf(name, -1, first_row, bytes));
   return WriteRows(name, -1, first_row, {there, bytes});
-}
-
-absl::StatusOr<std::vector<Tensor>> ResidentVariables::Download(std::string_view name) const {
-  COHORT_ASSIGN_OR_RETURN(const Variable* variable, Find(name));
-  std::vector<Tensor> tensors;
-  for (size_t i = 0; i <= variable->slots; ++i) {
-    Tensor t(variable->at.dtype, variable->dims);
-    COHORT_RETURN_IF_ERROR(device_->CopyToHost(t.raw(), TensorAt(*variable, i), t.num_bytes()));
-    tensors.push_back(std::move(t));
-  }
-  return tensors;
-}
-
-absl::Status ResidentVariables::Upload(std::string_view name, std::span<const Tensor> tensors) {
-  COHORT_ASSIGN_OR_RETURN(const Variable* variable, Find(name));
-  if (tensors.size() != variable->slots + 1) {
-    return InvalidArgument("variable \"{}\" has {} slots, but is given {} tensors", name,
-                           variable->slots, tensors.size());
-  }
-  for (const Tensor& t : tensors) {
-    if (t.dtype() == variable->at.dtype && t.dims() == variable->dims) continue;
-    return InvalidArgument("variable \"{}\" is {}{}, but is given {}{}", name,
-                           DTypeName(variable->at.dtype), DimsToString(variable->dims),
-                           DTypeName(t.dtype()), DimsToString(t.dims()));
-  }
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    COHORT_RETURN_IF_ERROR(
-        device_->CopyToDevice(TensorAt(*variable, i), tensors[i].raw(), tensors[i].num_bytes()));
-  }
-  return absl::OkStatus();
 }
 
 size_t ResidentVariables::memory_bytes() const {

@@ -14,6 +14,7 @@
 #include "common/base/mutex.h"
 #include "common/device/device.h"
 #include "common/graph/program.h"
+#include "common/optimizers/device_places.h"
 #include "common/optimizers/variable_ops.h"
 #include "common/tensor/tensor.h"
 
@@ -65,9 +66,6 @@ class ResidentVariables {
   // dtype, dims and group, and its rule; if it lacks slots, it gets others, which are undefined.
   // Errors: AlreadyExists: it is there and differs; ResourceExhausted: the device lacks memory.
   absl::Status Reserve(const Spec& spec);
-  // Reserves a variable of group 0, and uploads it with fresh slots. `rule` outlives this object;
-  // null if the variable is not trained. Errors: AlreadyExists; those of Reserve and of the device.
-  absl::Status Add(std::string_view name, const Tensor& value, const OptimizerRule* rule);
 
   // Copies rows of the value (slot -1) or of a slot. The bytes are whole rows. Errors: NotFound,
   // InvalidArgument for rows or a slot that the variable has not; those of the device.
@@ -78,11 +76,6 @@ class ResidentVariables {
   // Copies rows of the value from another device of the same kind. Errors: those of WriteRows.
   absl::Status CopyRows(std::string_view name, int64_t first_row, int64_t rows,
                         const ResidentVariables& from);
-  // Returns the value, then the slots. Errors: NotFound; those of the device.
-  absl::StatusOr<std::vector<Tensor>> Download(std::string_view name) const;
-  // Replaces what Download returns. Errors: NotFound; InvalidArgument for tensors of another
-  // number, dtype or shape; those of the device.
-  absl::Status Upload(std::string_view name, std::span<const Tensor> tensors);
 
   // Finds the variable of a program. Errors: NotFound; InvalidArgument for one of another dtype or
   // shape; both name it. The pointer stays valid, and what it points to constant.
@@ -103,23 +96,6 @@ class ResidentVariables {
   const std::shared_ptr<Device> device_;
   mutable Mutex mu_;
   std::map<std::string, Variable, std::less<>> variables_ ABSL_GUARDED_BY(mu_);
-};
-
-// Where variables lie besides their blocks in the host's memory.
-struct DevicePlaces {
-  // The devices whose steps read them; each has variables of its own. All are of one kind.
-  std::vector<std::shared_ptr<ResidentVariables>> readers;
-  size_t home = 0;  // the reader that has the slots, too, and where updates are applied
-};
-
-// What a request of a step thread of this process has instead of bytes.
-struct ResidentParts {
-  // Applies the push, which has no values. Null: it has values, or there is none.
-  ResidentUpdate* update = nullptr;
-  // Not null: the values of gradients are in the memory of this device.
-  Device* gradients = nullptr;
-  // Not null: the step reads the variables here, so the pull needs no values.
-  const ResidentVariables* reader = nullptr;
 };
 
 }  // namespace cohort

@@ -10,13 +10,13 @@
 namespace cohort {
 namespace {
 
-uint64_t ResidentBytes() {
+uint64_t MemoryBytes() {
   // proc(5): pages of the whole program, then those in memory.
   std::ifstream file("/proc/self/statm");
   uint64_t size = 0;
-  uint64_t resident = 0;
-  if (!(file >> size >> resident)) return 0;
-  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  uint64_t used = 0;
+  if (!(file >> size >> used)) return 0;
+  return used * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
 uint64_t OpenFiles() {
@@ -30,7 +30,7 @@ uint64_t OpenFiles() {
 }  // namespace
 
 ProcessUsage ReadProcessUsage() {
-  ProcessUsage usage{.resident_bytes = ResidentBytes(), .open_files = OpenFiles()};
+  ProcessUsage usage{.memory_bytes = MemoryBytes(), .open_files = OpenFiles()};
   timespec used = {};
   if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) == 0) {
     usage.cpu_seconds = static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);

@@ -17,7 +17,7 @@ TEST_CASE("the usage of a process follows what it uses") {
   const UniqueFd file(open("/dev/null", O_RDONLY | O_CLOEXEC));
   REQUIRE(file.get() >= 0);
   const ProcessUsage after = ReadProcessUsage();
-  CHECK(after.resident_bytes >= before.resident_bytes + kBytes / 2);
+  CHECK(after.memory_bytes >= before.memory_bytes + kBytes / 2);
   CHECK(after.open_files == before.open_files + 1);
   CHECK(after.cpu_seconds > before.cpu_seconds);
   CHECK(memory.back() == 'x');

@@ -13,10 +13,6 @@
 
 namespace cohort {
 
-class Device;
-class ResidentUpdate;
-class ResidentVariables;
-
 // A request of the data path as tablets see it: the fields of v1.PushPullHeader, and references to
 // the payload. Payload views are contiguous and aligned to 8 bytes, except the values of a dense
 // gradient. They stay valid during the call.
@@ -35,9 +31,6 @@ struct PushEntryView {
   // If not empty, holds the values instead of `values`: consecutive pieces, cut anywhere, without
   // alignment. Only dense gradients have pieces.
   std::span<const std::span<const uint8_t>> pieces;
-  // Not null: the values are in the memory of this device. Only gradients of a step thread of this
-  // process are there.
-  Device* device = nullptr;
 
   size_t value_bytes() const {
     size_t bytes = values.size();
@@ -62,9 +55,6 @@ struct PushHeaderView {
   double weight = 0;
   StepPlace step;
   int64_t iteration_offset = 0;  // the optimizer sees place + id.ordinal + this
-  // Not null: the entries have no values. This applies what the step has left in the memory of the
-  // device where the variables lie. Only a step thread of this process sets it.
-  ResidentUpdate* resident = nullptr;
   bool operator==(const PushHeaderView&) const = default;
 };
 
@@ -78,9 +68,6 @@ struct PullEntryView {
 struct PullSectionView {
   uint32_t tablet = 0;
   uint64_t term = 0;
-  // Not null: the step reads the variables there, and the section has no entries. Only a step
-  // thread of this process sets it.
-  const ResidentVariables* reader = nullptr;
   std::span<const PullEntryView> entries;
 };
 

@@ -98,14 +98,12 @@ size_t CopyTo(PushEntryView* entry, size_t element, uint64_t* to) {
   return key_words + Words(bytes);
 }
 
-// Copies values that are in the memory of a device to `memory`.
-absl::Status DownloadValues(PushEntryView* entry, std::vector<uint8_t>* memory) {
-  if (entry->device == nullptr) return absl::OkStatus();
+// Copies values that are in the memory of a device, unless it is null, to `memory`.
+absl::Status DownloadValues(Device* from, PushEntryView* entry, std::vector<uint8_t>* memory) {
+  if (from == nullptr) return absl::OkStatus();
   memory->resize(entry->values.size());
-  COHORT_RETURN_IF_ERROR(
-      entry->device->CopyToHost(memory->data(), entry->values.data(), memory->size()));
+  COHORT_RETURN_IF_ERROR(from->CopyToHost(memory->data(), entry->values.data(), memory->size()));
   entry->values = *memory;
-  entry->device = nullptr;
   return absl::OkStatus();
 }
 
@@ -130,27 +128,28 @@ void StagedShard::Note(std::span<const PushEntryView> entries) {
 }
 
 absl::Status StagedShard::Add(const ShardInfo& info, std::span<const PushEntryView> entries,
-                              const std::shared_ptr<Device>& home) {
+                              Device* from, const std::shared_ptr<Device>& home) {
   if (IsRecord(entries)) return absl::OkStatus();
   if (kind_ != PushKind::kGradient) {
     AddCopies(info, entries);
     ++members_;
     return absl::OkStatus();
   }
-  if (members_ == 0) on_device_ = home != nullptr && entries.front().device != nullptr;
+  if (members_ == 0) on_device_ = home != nullptr && from != nullptr;
   if (on_device_ && sparse_ && device_rows_ == nullptr) {
     device_rows_ = std::make_unique<DeviceRowSum>(home, &info);
   }
-  if (!sparse_) COHORT_RETURN_IF_ERROR(AddDense(info, entries, home));
+  if (!sparse_) COHORT_RETURN_IF_ERROR(AddDense(info, entries, from, home));
   for (size_t i = 0; i < entries.size() && sparse_; ++i) {
-    COHORT_RETURN_IF_ERROR(on_device_ ? AddRowsOnDevice(entries[i]) : AddRows(info, entries[i]));
+    COHORT_RETURN_IF_ERROR(on_device_ ? AddRowsOnDevice(entries[i])
+                                      : AddRows(info, entries[i], from));
   }
   ++members_;
   return absl::OkStatus();
 }
 
 absl::Status StagedShard::AddDense(const ShardInfo& info, std::span<const PushEntryView> parts,
-                                   const std::shared_ptr<Device>& home) {
+                                   Device* from, const std::shared_ptr<Device>& home) {
   if (on_device_) {
     if (device_sum_ == nullptr) {
       COHORT_ASSIGN_OR_RETURN(device_sum_, DeviceSum::Make(home, info));
@@ -163,7 +162,7 @@ absl::Status StagedShard::AddDense(const ShardInfo& info, std::span<const PushEn
   uint8_t* const sums = BytesOf(&sums_);
   std::vector<uint8_t> memory;
   for (PushEntryView part : parts) {
-    COHORT_RETURN_IF_ERROR(DownloadValues(&part, &memory));
+    COHORT_RETURN_IF_ERROR(DownloadValues(from, &part, &memory));
     ForEachRun(part, element, [&](const uint8_t* from, size_t offset, size_t size) {
       uint8_t* const to = sums + part.begin * element + offset;
       if (members_ == 0) {
@@ -217,10 +216,10 @@ absl::Status StagedShard::AddRowsOnDevice(const PushEntryView& entry) {
   return device_rows_->Add(entry.values.data(), places, keys_.size());
 }
 
-absl::Status StagedShard::AddRows(const ShardInfo& info, const PushEntryView& given) {
+absl::Status StagedShard::AddRows(const ShardInfo& info, const PushEntryView& given, Device* from) {
   PushEntryView entry = given;
   std::vector<uint8_t> memory;
-  COHORT_RETURN_IF_ERROR(DownloadValues(&entry, &memory));
+  COHORT_RETURN_IF_ERROR(DownloadValues(from, &entry, &memory));
   const auto* keys = reinterpret_cast<const int64_t*>(entry.keys.data());
   const size_t row_bytes = info.row_bytes();
   for (uint64_t i = 0; i < entry.count; ++i) {
@@ -360,13 +359,14 @@ absl::Status StagedStep::Check(const PushHeaderView& header, std::span<const Gro
   return absl::OkStatus();
 }
 
-absl::Status StagedStep::Add(const PushHeaderView& header, std::span<const Group> groups) {
+absl::Status StagedStep::Add(const PushHeaderView& header, std::span<const Group> groups,
+                             Device* from, const std::shared_ptr<Device>& home) {
   const uint32_t index = header.step.index;
   const bool is_second = index == 1 && next_ == 0 && OnlyDenseGradients(groups);
   const bool waits = header.step.partial || (index != next_ && !is_second);
   Early early;
   if (waits) {
-    COHORT_ASSIGN_OR_RETURN(early, CopyOf(groups));
+    COHORT_ASSIGN_OR_RETURN(early, CopyOf(groups, from, home));
   }
   if (members_.size() <= index) members_.resize(index + 1);
   members_[index] = {.staged = true,
@@ -380,7 +380,7 @@ absl::Status StagedStep::Add(const PushHeaderView& header, std::span<const Group
     return absl::OkStatus();
   }
   for (const Group& group : groups) {
-    COHORT_RETURN_IF_ERROR(shards_[group.shard].Add(*group.info, group.entries, group.home));
+    COHORT_RETURN_IF_ERROR(shards_[group.shard].Add(*group.info, group.entries, from, home));
   }
   if (index != next_) {
     second_came_first_ = true;
@@ -395,46 +395,41 @@ absl::Status StagedStep::Add(const PushHeaderView& header, std::span<const Group
   return absl::OkStatus();
 }
 
-absl::StatusOr<StagedStep::Early> StagedStep::CopyOf(std::span<const Group> groups) {
+absl::StatusOr<StagedStep::Early> StagedStep::CopyOf(std::span<const Group> groups, Device* from,
+                                                     const std::shared_ptr<Device>& home) {
+  Early early;
+  if (from != nullptr) early.home = home;
+  const auto goes_home = [&early](const PushEntryView& entry) {
+    return early.home != nullptr && entry.kind == PushKind::kGradient;
+  };
   size_t words = 0;
   for (const Group& group : groups) {
     for (const PushEntryView& entry : group.entries) {
-      words += Words(entry.keys.size());
-      if (entry.device == nullptr || group.home == nullptr) words += Words(entry.value_bytes());
+      words += Words(entry.keys.size()) + (goes_home(entry) ? 0 : Words(entry.value_bytes()));
     }
   }
-  Early early;
   early.memory = std::make_unique_for_overwrite<uint64_t[]>(words);
   uint64_t* to = early.memory.get();
   for (const Group& group : groups) {
     Early::Part part{.shard = group.shard,
                      .info = group.info,
-                     .entries = {group.entries.begin(), group.entries.end()},
-                     .home = group.home};
+                     .entries = {group.entries.begin(), group.entries.end()}};
     for (PushEntryView& entry : part.entries) {
-      if (entry.device == nullptr) {
+      std::vector<uint8_t> downloaded;
+      if (goes_home(entry)) {
+        const std::span<const uint8_t> values = std::exchange(entry.values, {});
+        COHORT_ASSIGN_OR_RETURN(DeviceMemory memory,
+                                home->Allocate(values.size(), "a gradient that came early"));
+        COHORT_RETURN_IF_ERROR(home->CopyToDevice(memory.data(), values.data(), values.size()));
         to += CopyTo(&entry, SizeOf(group.info->dtype), to);
+        entry.values = {memory.data(), values.size()};
+        early.device_memory.push_back(std::move(memory));
         continue;
       }
-      if (!entry.keys.empty()) std::memcpy(to, entry.keys.data(), entry.keys.size());
-      entry.keys = {reinterpret_cast<const uint8_t*>(to), entry.keys.size()};
-      to += Words(entry.keys.size());
-      uint8_t* copy = reinterpret_cast<uint8_t*>(to);
-      if (group.home != nullptr) {
-        COHORT_ASSIGN_OR_RETURN(
-            DeviceMemory memory,
-            group.home->Allocate(entry.values.size(), "a gradient that came early"));
-        copy = memory.data();
-        early.device_memory.push_back(std::move(memory));
-        COHORT_RETURN_IF_ERROR(
-            group.home->CopyToDevice(copy, entry.values.data(), entry.values.size()));
-      } else {
-        to += Words(entry.values.size());
-        COHORT_RETURN_IF_ERROR(
-            entry.device->CopyToHost(copy, entry.values.data(), entry.values.size()));
+      if (entry.kind == PushKind::kGradient) {
+        COHORT_RETURN_IF_ERROR(DownloadValues(from, &entry, &downloaded));
       }
-      entry.values = {copy, entry.values.size()};
-      entry.device = group.home.get();
+      to += CopyTo(&entry, SizeOf(group.info->dtype), to);
     }
     early.parts.push_back(std::move(part));
   }
@@ -445,7 +440,8 @@ absl::StatusOr<bool> StagedStep::AddEarly(uint32_t index) {
   const auto found = early_.find(index);
   if (found == early_.end()) return false;
   for (const Early::Part& part : found->second.parts) {
-    COHORT_RETURN_IF_ERROR(shards_[part.shard].Add(*part.info, part.entries, part.home));
+    COHORT_RETURN_IF_ERROR(shards_[part.shard].Add(*part.info, part.entries,
+                                                   found->second.home.get(), found->second.home));
   }
   early_.erase(found);
   return true;

@@ -26,10 +26,11 @@ class StagedShard {
   absl::Status Check(const ShardInfo& info, std::span<const PushEntryView> entries) const;
   // Notes the kind of entries that will be added.
   void Note(std::span<const PushEntryView> entries);
-  // Adds the entries of the next member, which were noted. `home`: the device where the shard lies,
-  // or null. Gradients are summed there if the first of them is in the memory of a device. Errors:
-  // those of the device; then the sum is undefined.
-  absl::Status Add(const ShardInfo& info, std::span<const PushEntryView> entries,
+  // Adds the entries of the next member, which were noted. `from`: the device in whose memory the
+  // values of gradients are. `home`: that where the shard lies. Both may be null. Gradients are
+  // summed at home if the first of them is in the memory of a device. Errors: those of the device;
+  // then the sum is undefined.
+  absl::Status Add(const ShardInfo& info, std::span<const PushEntryView> entries, Device* from,
                    const std::shared_ptr<Device>& home);
   // True if the gradients' sum is in the memory of a device.
   bool on_device() const { return on_device_; }
@@ -61,9 +62,9 @@ class StagedShard {
     PushEntryView entry;
     std::vector<uint64_t> memory;  // aligned as entries must be
   };
-  absl::Status AddDense(const ShardInfo& info, std::span<const PushEntryView> parts,
+  absl::Status AddDense(const ShardInfo& info, std::span<const PushEntryView> parts, Device* from,
                         const std::shared_ptr<Device>& home);
-  absl::Status AddRows(const ShardInfo& info, const PushEntryView& entry);
+  absl::Status AddRows(const ShardInfo& info, const PushEntryView& entry, Device* from);
   absl::Status AddRowsOnDevice(const PushEntryView& entry);
   size_t BytesOfSum(const ShardInfo& info) const;
   // Copies the sum from the memory of the device.
@@ -110,7 +111,6 @@ class StagedStep {
     size_t shard = 0;
     const ShardInfo* info = nullptr;  // lives as long as the tablet
     std::span<const PushEntryView> entries;
-    std::shared_ptr<Device> home;  // see StagedShard::Add
   };
 
   // The most closures of a step.
@@ -125,9 +125,10 @@ class StagedStep {
   const Member* Find(uint32_t index) const;
   // Errors: InvalidArgument if the push does not fit to what is staged.
   absl::Status Check(const PushHeaderView& header, std::span<const Group> groups) const;
-  // Stages a push that has passed Check and is not staged yet. Errors: those of a device; then the
-  // step must be restarted.
-  absl::Status Add(const PushHeaderView& header, std::span<const Group> groups);
+  // Stages a push that has passed Check and is not staged yet. `from`, `home`: see
+  // StagedShard::Add. Errors: those of a device; then the step must be restarted.
+  absl::Status Add(const PushHeaderView& header, std::span<const Group> groups,
+                   Device* from = nullptr, const std::shared_ptr<Device>& home = nullptr);
   // Completes the sums of these members, ascending; those that are not staged here have pushed
   // nothing to this tablet. Returns the members that are. Errors: those of Add.
   absl::StatusOr<std::vector<Member>> Sum(std::span<const uint32_t> indices);
@@ -152,13 +153,14 @@ class StagedStep {
       size_t shard = 0;
       const ShardInfo* info = nullptr;
       std::vector<PushEntryView> entries;
-      std::shared_ptr<Device> home;
     };
     std::vector<Part> parts;
     std::unique_ptr<uint64_t[]> memory;
-    std::vector<DeviceMemory> device_memory;  // at home, of what was in the memory of a device
+    std::shared_ptr<Device> home;  // gradients are there; null: in the host's memory
+    std::vector<DeviceMemory> device_memory;
   };
-  static absl::StatusOr<Early> CopyOf(std::span<const Group> groups);
+  static absl::StatusOr<Early> CopyOf(std::span<const Group> groups, Device* from,
+                                      const std::shared_ptr<Device>& home);
   // Adds the copy of this member, if there is one.
   absl::StatusOr<bool> AddEarly(uint32_t index);
 

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/optimizers/device_places.h"
+#include "common/tablet/device_values.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/parameter_server.pb.h"
 
@@ -22,6 +24,12 @@ double WeightOf(const std::vector<StagedStep::Member>& members) {
   double weight = 0;
   for (const StagedStep::Member& member : members) weight += member.weight;
   return weight;
+}
+
+// `why`: nobody wants its values there if it is OK.
+absl::Status NotOnDevice(uint32_t tablet, const absl::Status& why = absl::OkStatus()) {
+  return FailedPrecondition("tablet {} has no values in the memory of a device{}{}", tablet,
+                            why.ok() ? "" : ": ", std::string(why.message()));
 }
 
 }  // namespace
@@ -73,6 +81,7 @@ Tablet::Tablet(Options options, std::shared_ptr<const LayoutRules> rules,
       clippings_(std::move(clippings)),
       open_step_(std::max<uint64_t>(options_.open_step, 1)),
       generation_(options_.generation),
+      values_(std::make_unique<BlockValues>(shards_, NotOnDevice(options_.tablet))),
       applied_(options_.limits),
       staged_(shards_.size()),
       marks_(shards_.size(), 0) {}
@@ -180,8 +189,7 @@ absl::Status Tablet::CheckPush(const PushHeaderView& header, const PushSectionVi
       return InvalidArgument("shard {}: its entries do not follow one another", number);
     }
     const Shard& shard = *shards_[index];
-    const StagedStep::Group group{index, &shard.info(), entries.subspan(begin, end - begin),
-                                  device_ == nullptr ? nullptr : device_->home()};
+    const StagedStep::Group group{index, &shard.info(), entries.subspan(begin, end - begin)};
     COHORT_RETURN_IF_ERROR(shard.CheckPush(group.entries));
     groups_.push_back(group);
   }
@@ -189,7 +197,8 @@ absl::Status Tablet::CheckPush(const PushHeaderView& header, const PushSectionVi
 }
 
 PushEffect Tablet::Push(uint64_t generation, uint64_t watermark, const PushHeaderView& header,
-                        const PushSectionView& section, v1::PushResult* result) {
+                        const PushSectionView& section, v1::PushResult* result,
+                        const DeviceParts* device) {
   PushEffect effect;
   MutexLock lock(&mu_);
   if (!PassesFence(generation, section.term, false, result)) return effect;
@@ -199,7 +208,7 @@ PushEffect Tablet::Push(uint64_t generation, uint64_t watermark, const PushHeade
   }
   applied_.AdvanceWatermark(watermark);
   if (header.step.sync()) {
-    Stage(header, section, result);
+    Stage(header, section, device, result);
     return effect;
   }
   if (!IsNew(header, result)) return effect;
@@ -207,7 +216,7 @@ PushEffect Tablet::Push(uint64_t generation, uint64_t watermark, const PushHeade
     SetInvalid(check, result);
     return effect;
   }
-  if (const absl::Status applied = ApplyPush(header, &effect); !applied.ok()) {
+  if (const absl::Status applied = ApplyPush(header, device, &effect); !applied.ok()) {
     SetInvalid(applied, result);
     return effect;
   }
@@ -223,60 +232,46 @@ PushEffect Tablet::Push(uint64_t generation, uint64_t watermark, const PushHeade
 }
 
 // Nothing changes in the host's memory if there is an error.
-absl::Status Tablet::ApplyPush(const PushHeaderView& header, PushEffect* effect) {
+absl::Status Tablet::ApplyPush(const PushHeaderView& header, const DeviceParts* device,
+                               PushEffect* effect) {
   const uint64_t step =
       header.place + header.id.ordinal + static_cast<uint64_t>(header.iteration_offset);
-  if (header.resident != nullptr) {
-    if (device_ != nullptr) return device_->Update(header.resident, step);
-    return NotOnDevice();
-  }
+  if (device != nullptr && device->update != nullptr) return values_->Update(*device, step);
   for (const StagedStep::Group& group : groups_) {
-    if (group.entries.front().device != nullptr) {
+    const bool gradient = group.entries.front().kind == PushKind::kGradient;
+    if (gradient && device != nullptr && device->gradients != nullptr) {
       return Unimplemented("a gradient on a device is for a synchronous step");
     }
-    COHORT_RETURN_IF_ERROR(BringToHost(group.shard));
+    COHORT_RETURN_IF_ERROR(values_->ToHost(group.shard));
   }
   for (const StagedStep::Group& group : groups_) {
-    effect->non_finite |=
-        shards_[group.shard]->Apply(group.entries, header.weight, step, &scratch_);
-    NoteHostChange(group.shard);
+    effect->non_finite |= values_->Apply(group.shard, group.entries, header.weight, step);
   }
   return absl::OkStatus();
 }
 
-absl::Status Tablet::NotOnDevice() const {
-  return FailedPrecondition("tablet {} has no values in the memory of a device{}{}",
-                            options_.tablet, not_resident_.ok() ? "" : ": ",
-                            std::string(not_resident_.message()));
-}
-
 absl::Status Tablet::Lose(absl::Status why) {
-  if (device_ != nullptr) device_->Lose(why);
+  values_->Lose(why);
   return why;
-}
-
-absl::Status Tablet::BringToHost(size_t shard) {
-  return device_ == nullptr ? absl::OkStatus() : device_->ToHost(shard);
-}
-
-void Tablet::NoteHostChange(size_t shard) {
-  if (device_ != nullptr) device_->HostChanged(shard);
 }
 
 absl::Status Tablet::Reside(DevicePlaces places) {
   MutexLock lock(&mu_);
-  if (device_ != nullptr) COHORT_RETURN_IF_ERROR(device_->AllToHost());
-  device_ = nullptr;
+  for (size_t i = 0; i < shards_.size(); ++i) COHORT_RETURN_IF_ERROR(values_->ToHost(i));
+  values_ = std::make_unique<BlockValues>(shards_, NotOnDevice(options_.tablet));
   if (places.readers.empty()) return absl::OkStatus();
-  auto copy = DeviceCopy::Make(shards_, rules_, std::move(places), options_.tablet);
-  not_resident_ = copy.status();
-  if (copy.ok()) device_ = *std::move(copy);
-  return not_resident_;
+  auto made = DeviceValues::Make(shards_, rules_, std::move(places), options_.tablet);
+  if (!made.ok()) {
+    values_ = std::make_unique<BlockValues>(shards_, NotOnDevice(options_.tablet, made.status()));
+    return made.status();
+  }
+  values_ = *std::move(made);
+  return absl::OkStatus();
 }
 
 // A push of a closed step that a member made may be repeated, because its answer was lost.
 void Tablet::Stage(const PushHeaderView& header, const PushSectionView& section,
-                   v1::PushResult* result) {
+                   const DeviceParts* device, v1::PushResult* result) {
   const uint64_t open = open_step();
   const StepPlace& place = header.step;
   if (place.step < open && applied_.Find(header.id) != AppliedSet::State::kApplied) {
@@ -305,13 +300,15 @@ void Tablet::Stage(const PushHeaderView& header, const PushSectionView& section,
     return;
   }
   absl::Status check = CheckPush(header, section);
-  if (check.ok() && header.resident != nullptr) {
+  if (check.ok() && device != nullptr && device->update != nullptr) {
     check =
         Unimplemented("a synchronous step sums gradients: it takes no update that a step has left");
   }
   if (check.ok()) check = staged_.Check(header, groups_);
   if (!check.ok()) return SetInvalid(check, result);
-  if (const absl::Status added = staged_.Add(header, groups_); !added.ok()) {
+  Device* const gradients = device == nullptr ? nullptr : device->gradients;
+  const absl::Status added = staged_.Add(header, groups_, gradients, values_->home());
+  if (!added.ok()) {
     return SetInvalid(Lose(added), result);
   }
   result->set_status(v1::STAGED);
@@ -376,7 +373,7 @@ absl::Status Tablet::Close(const StepClose& close, PushEffect* effect,
   const uint64_t open = open_step();
   if (!retired_ && close.step < open) return absl::OkStatus();
   COHORT_RETURN_IF_ERROR(CheckClose(close));
-  if (device_ != nullptr) COHORT_RETURN_IF_ERROR(device_->status());
+  COHORT_RETURN_IF_ERROR(values_->status());
   auto members = staged_.Sum(close.members);
   if (!members.ok()) return Lose(members.status());
   *applied = *std::move(members);
@@ -404,11 +401,11 @@ absl::Status Tablet::Close(const StepClose& close, PushEffect* effect,
 }
 
 absl::Status Tablet::Join(size_t shard) {
-  if (device_ == nullptr || !staged_.shard(shard).has_any()) return absl::OkStatus();
+  if (!staged_.shard(shard).has_any()) return absl::OkStatus();
   if (clippings_[shard].clipping.kind == GradientClipping::Kind::kValue) {
     COHORT_RETURN_IF_ERROR(staged_.BringToHost(shard, shards_[shard]->info()));
   }
-  return staged_.shard(shard).on_device() ? device_->ToHome(shard) : device_->ToHost(shard);
+  return staged_.shard(shard).on_device() ? values_->ToHome(shard) : values_->ToHost(shard);
 }
 
 // The rule divides the sum by the weight, so a larger weight scales the gradient down.
@@ -422,13 +419,12 @@ absl::StatusOr<bool> Tablet::ApplySum(size_t shard, const StepClose& close, doub
   }
   if (staged_.shard(shard).on_device()) {
     COHORT_ASSIGN_OR_RETURN(const DeviceGradient sum, staged_.FinishOnDevice(shard));
-    COHORT_RETURN_IF_ERROR(device_->Apply(shard, sum, weight, close.iteration));
+    COHORT_RETURN_IF_ERROR(values_->ApplyAtHome(shard, sum, weight, close.iteration));
     return false;
   }
   const std::span<const PushEntryView> sum = staged_.Finish(shard, info);
   if (sum.empty()) return false;
-  NoteHostChange(shard);
-  return shards_[shard]->Apply(sum, weight, close.iteration, &scratch_);
+  return values_->Apply(shard, sum, weight, close.iteration);
 }
 
 void Tablet::Abandon(uint64_t step, uint64_t step_try) {
@@ -454,7 +450,8 @@ absl::Status Tablet::CheckPull(const PullSectionView& section) {
 }
 
 void Tablet::Pull(uint64_t generation, uint64_t step, const PullSectionView& section,
-                  v1::PullResult* result, std::vector<PayloadSlice>* payload) {
+                  v1::PullResult* result, std::vector<PayloadSlice>* payload,
+                  const DeviceParts* device) {
   MutexLock lock(&mu_);
   if (!PassesFence(generation, section.term, true, result)) return;
   const uint64_t open = open_step();
@@ -463,11 +460,9 @@ void Tablet::Pull(uint64_t generation, uint64_t step, const PullSectionView& sec
     return;
   }
   absl::Status check = CheckPull(section);
-  if (check.ok() && section.reader != nullptr) {
-    check = device_ != nullptr ? device_->ToReader(section.reader) : NotOnDevice();
-  }
-  for (size_t i = 0; device_ != nullptr && i < section.entries.size() && check.ok(); ++i) {
-    check = BringToHost(FindIndex(section.entries[i].shard));
+  if (check.ok() && device != nullptr) check = values_->ToReader(*device);
+  for (size_t i = 0; i < section.entries.size() && check.ok(); ++i) {
+    check = values_->ToHost(FindIndex(section.entries[i].shard));
   }
   if (!check.ok()) return SetInvalid(check, result);
   result->set_status(v1::APPLIED);
@@ -479,7 +474,7 @@ void Tablet::Pull(uint64_t generation, uint64_t step, const PullSectionView& sec
 absl::StatusOr<TabletSnapshot> Tablet::Snapshot(uint64_t watermark) {
   TabletSnapshot snapshot;
   MutexLock lock(&mu_);
-  if (device_ != nullptr) COHORT_RETURN_IF_ERROR(device_->AllToHost());
+  for (size_t i = 0; i < shards_.size(); ++i) COHORT_RETURN_IF_ERROR(values_->ToHost(i));
   applied_.AdvanceWatermark(watermark);
   snapshot.cut->set_tablet(options_.tablet);
   snapshot.cut->set_version(version());

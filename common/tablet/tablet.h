@@ -20,13 +20,16 @@
 #include "common/optimizers/optimizers.h"
 #include "common/placement/message_size.h"
 #include "common/tablet/applied_set.h"
-#include "common/tablet/device_copy.h"
 #include "common/tablet/push_pull_views.h"
 #include "common/tablet/shard.h"
 #include "common/tablet/staged_step.h"
+#include "common/tablet/tablet_values.h"
 #include "common/tensor/buffer.h"
 
 namespace cohort {
+
+struct DeviceParts;
+struct DevicePlaces;
 
 namespace v1 {
 class AppliedSetProto;
@@ -94,7 +97,7 @@ struct TabletTestFaults {
 // applies the sum of the step's closures once, under the ids of its members. The step's number is
 // open_step() from the close of the step before to its own.
 //
-// The values may have a second place, the memory of a device (DeviceCopy). Then a step of this
+// The values may have a second place, the memory of a device (TabletValues). Then a step of this
 // process can read them there, and its push updates them there; gradients of a synchronous step are
 // summed there. All else works on the blocks in the host's memory.
 //
@@ -136,13 +139,16 @@ class Tablet {
   absl::Status Restore(const v1::AppliedSetProto& applied, uint64_t version);
 
   // Gives the values a second place, instead of one that they have. No readers: none. Errors: those
-  // of DeviceCopy::Make, and of DeviceCopy::ToHost for the place before.
+  // of DeviceValues::Make, and of TabletValues::ToHost for the place before.
   absl::Status Reside(DevicePlaces places);
 
   // Applies one section and fills `result`. `generation` is the request's; the tablet accepts only
   // the generation of the chief that it heard last. `watermark` is the one that the chief sent.
+  // `device`: what a step of this process pushes from a device; null: all values are in the host's
+  // memory.
   PushEffect Push(uint64_t generation, uint64_t watermark, const PushHeaderView& header,
-                  const PushSectionView& section, v1::PushResult* result);
+                  const PushSectionView& section, v1::PushResult* result,
+                  const DeviceParts* device = nullptr);
 
   // Sums what the members have staged, and adds the squares of the gradients that are clipped by a
   // norm. Applies nothing. `close` has no norms yet. Errors: FailedPrecondition if another step is
@@ -163,13 +169,14 @@ class Tablet {
 
   // Answers one section: all shards at the same version. Appends one slice for each entry of
   // `result`. `step`: the synchronous step that reads, 0: none. Before that step is open, the
-  // answer is LATER; after it, DROPPED. The values that a resident section is about are on the
-  // device when this returns.
+  // answer is LATER; after it, DROPPED. `device`: where a step of this process reads the tablet;
+  // the newest values are there when this returns.
   void Pull(uint64_t generation, uint64_t step, const PullSectionView& section,
-            v1::PullResult* result, std::vector<PayloadSlice>* payload);
+            v1::PullResult* result, std::vector<PayloadSlice>* payload,
+            const DeviceParts* device = nullptr);
 
   // References all blocks: O(blocks), no copy, unless the values are on a device. Later pushes do
-  // not change the snapshot. Errors: those of DeviceCopy::ToHost.
+  // not change the snapshot. Errors: those of TabletValues::ToHost.
   absl::StatusOr<TabletSnapshot> Snapshot(uint64_t watermark);
 
   // After the return, the tablet neither applies nor answers requests of an older generation.
@@ -195,16 +202,12 @@ class Tablet {
   Tablet(Options options, std::shared_ptr<const LayoutRules> rules,
          std::vector<std::unique_ptr<Shard>> shards, std::vector<ShardClipping> clippings);
 
-  absl::Status NotOnDevice() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // A part of a step has reached a sum or a shard, and the rest has not: no value may be read any
   // more.
   absl::Status Lose(absl::Status why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // The newest values of a shard are in its blocks when this returns.
-  absl::Status BringToHost(size_t shard) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void NoteHostChange(size_t shard) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Applies the entries of a push that may be applied.
-  absl::Status ApplyPush(const PushHeaderView& header, PushEffect* effect)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status ApplyPush(const PushHeaderView& header, const DeviceParts* device,
+                         PushEffect* effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Shard* Find(uint32_t shard) const;
   // The index in shards_; its size if the shard is not there.
   size_t FindIndex(uint32_t shard) const;
@@ -219,8 +222,8 @@ class Tablet {
   absl::Status CheckPush(const PushHeaderView& header, const PushSectionView& section)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckPull(const PullSectionView& section) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Stage(const PushHeaderView& header, const PushSectionView& section, v1::PushResult* result)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Stage(const PushHeaderView& header, const PushSectionView& section,
+             const DeviceParts* device, v1::PushResult* result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Errors: those of AddSquares and Close.
   absl::Status CheckClose(const StepClose& close) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckNorms(const StepClose& close) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -229,7 +232,7 @@ class Tablet {
   // clipped.
   absl::Status Join(size_t shard) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Applies the sum of a shard. Returns true if it contained a NaN or an infinity; a device does
-  // not look. Errors: those of DeviceCopy::ApplySum.
+  // not look. Errors: those of TabletValues::ApplyAtHome.
   absl::StatusOr<bool> ApplySum(size_t shard, const StepClose& close, double weight)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -244,8 +247,7 @@ class Tablet {
   mutable Mutex mu_;
   uint64_t generation_ ABSL_GUARDED_BY(mu_) = 0;
   bool retired_ ABSL_GUARDED_BY(mu_) = false;
-  std::unique_ptr<DeviceCopy> device_ ABSL_GUARDED_BY(mu_);  // null: the values have one place
-  absl::Status not_resident_ ABSL_GUARDED_BY(mu_);           // why Reside has failed
+  std::unique_ptr<TabletValues> values_ ABSL_GUARDED_BY(mu_);
   AppliedSet applied_ ABSL_GUARDED_BY(mu_);
   StagedStep staged_ ABSL_GUARDED_BY(mu_);  // what the open step has so far
   // Those of the running push.
@@ -253,7 +255,6 @@ class Tablet {
   // By shard: equal to mark_ if the running push has named the shard.
   std::vector<uint64_t> marks_ ABSL_GUARDED_BY(mu_);
   uint64_t mark_ ABSL_GUARDED_BY(mu_) = 0;
-  ApplyScratch scratch_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace cohort

@@ -159,9 +159,10 @@ class TestTablet {
   BufferPool* pool() { return pool_.get(); }
   const PushEffect& effect() const { return effect_; }
 
-  v1::PushResult Push(TestPush& push, uint64_t generation = 1, uint64_t watermark = 0) {
+  v1::PushResult Push(TestPush& push, uint64_t generation = 1, uint64_t watermark = 0,
+                      const DeviceParts* device = nullptr) {
     v1::PushResult result;
-    effect_ = tablet_->Push(generation, watermark, push.header(), push.section(), &result);
+    effect_ = tablet_->Push(generation, watermark, push.header(), push.section(), &result, device);
     return result;
   }
 

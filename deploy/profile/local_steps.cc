@@ -6,7 +6,6 @@
 #include "common/model/data_check.h"
 #include "common/model/job_file.h"
 #include "common/model/model_builder.h"
-#include "common/placement/initializers.h"
 #include "common/tensor/philox.h"
 #include "proto/parameter_server.pb.h"
 
@@ -26,9 +25,9 @@ Dims DimsOf(const ValueType& type) {
 absl::StatusOr<std::unique_ptr<LocalSteps>> LocalSteps::Open(const std::string& path,
                                                              const DataOptions& data,
                                                              CompileOptions compile,
-                                                             bool resident) {
-  if (resident && compile.devices.size() != 1) {
-    return InvalidArgument("--resident_variables needs one device, but --devices names {}",
+                                                             bool on_device) {
+  if (on_device && compile.devices.size() != 1) {
+    return InvalidArgument("variables can live on one device alone, but --devices names {}",
                            compile.devices.empty() ? "the CPU" : "several");
   }
   COHORT_ASSIGN_OR_RETURN(JobFile job, ReadJobFile(path));
@@ -58,13 +57,12 @@ absl::StatusOr<std::unique_ptr<LocalSteps>> LocalSteps::Open(const std::string& 
   for (const v1::OptimizerSpec& optimizer : model.optimizers) {
     COHORT_ASSIGN_OR_RETURN(steps->rules_.emplace_back(), OptimizerRule::Create(optimizer));
   }
-  if (resident) {
-    steps->resident_ = std::make_unique<ResidentVariables>(compile.devices[0]);
-    compile.resident = steps->resident_.get();
-    COHORT_RETURN_IF_ERROR(steps->PlaceOnDevice(model));
-  } else {
-    COHORT_ASSIGN_OR_RETURN(steps->variables_,
-                            LocalVariables::Create(model.variables, model.optimizers));
+  COHORT_ASSIGN_OR_RETURN(steps->variables_,
+                          LocalVariables::Create(model.variables, model.optimizers));
+  if (on_device) {
+    steps->places_ = DevicePlaces::On(compile.devices);
+    compile.variables = steps->places_.readers[0].get();
+    COHORT_RETURN_IF_ERROR(steps->variables_->tablet()->Reside(steps->places_));
   }
   steps->CountUpdateBytes(model);
   if (steps->dataset_ != nullptr) {
@@ -72,23 +70,10 @@ absl::StatusOr<std::unique_ptr<LocalSteps>> LocalSteps::Open(const std::string& 
   }
   COHORT_ASSIGN_OR_RETURN(steps->executable_, Executable::Compile(std::move(model.train), compile));
   if (steps->dataset_ == nullptr) steps->MakeUpBatch();
-  if (resident) return steps;
-  COHORT_ASSIGN_OR_RETURN(steps->access_, steps->variables_->ForProgram(steps->program()));
+  COHORT_ASSIGN_OR_RETURN(
+      steps->access_,
+      steps->variables_->ForProgram(steps->program(), steps->executable_->device_parts()));
   return steps;
-}
-
-absl::Status LocalSteps::PlaceOnDevice(const BuiltModel& model) {
-  for (const v1::VariableSpec& variable : model.variables) {
-    const auto dtype = static_cast<DType>(variable.dtype());
-    Tensor value(dtype, Dims(variable.dims().begin(), variable.dims().end()));
-    COHORT_ASSIGN_OR_RETURN(const Initializer initializer,
-                            Initializer::Create(variable.initializer(), variable.name()));
-    initializer.Fill(dtype, 0, static_cast<uint64_t>(value.num_elements()), value.raw());
-    const OptimizerRule* const rule =
-        variable.trainable() ? rules_[variable.optimizer()].get() : nullptr;
-    COHORT_RETURN_IF_ERROR(resident_->Add(variable.name(), value, rule));
-  }
-  return absl::OkStatus();
 }
 
 // A rule reads and writes values and slots, and reads the gradient.
@@ -157,10 +142,8 @@ absl::Status LocalSteps::Run(StepProfile* profile) {
   const TimePoint bound = Now();
   COHORT_RETURN_IF_ERROR(executable_->Prepare({seed_, step_, 0}));
   const TimePoint prepared = Now();
-  if (access_ != nullptr) {
-    const PullBatch pull{.place = step_, .items = executable_->pulls()};
-    COHORT_RETURN_IF_ERROR(access_->Exchange(nullptr, &pull).status());
-  }
+  const PullBatch pull{.place = step_, .items = executable_->pulls()};
+  COHORT_RETURN_IF_ERROR(access_->Exchange(nullptr, &pull).status());
   const TimePoint pulled = Now();
   COHORT_RETURN_IF_ERROR(executable_->Run());
   const TimePoint ran = Now();
@@ -169,11 +152,7 @@ absl::Status LocalSteps::Run(StepProfile* profile) {
   push.stamp.place = step_;
   push.stamp.weight = executable_->weight();
   push.items = executable_->pushes();
-  if (access_ != nullptr) {
-    COHORT_RETURN_IF_ERROR(access_->Exchange(&push, nullptr).status());
-  } else {
-    COHORT_RETURN_IF_ERROR(executable_->resident_update()->Apply(/*group=*/0, step_));
-  }
+  COHORT_RETURN_IF_ERROR(access_->Exchange(&push, nullptr).status());
   const TimePoint pushed = Now();
   ++step_;
   profile->AddPhase("data", begin, bound);

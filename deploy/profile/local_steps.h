@@ -14,8 +14,8 @@
 #include "common/exec/executable.h"
 #include "common/exec/local_variables.h"
 #include "common/exec/step_profile.h"
+#include "common/optimizers/device_places.h"
 #include "common/optimizers/optimizers.h"
-#include "common/optimizers/resident_variables.h"
 
 namespace cohort {
 
@@ -28,14 +28,14 @@ struct BuiltModel;
 // device, and without a network. Not thread-safe.
 class LocalSteps {
  public:
-  // `compile`: how the steps run. `resident`: the variables live on the only device. If the
+  // `compile`: how the steps run. `on_device`: the variables live on the only device. If the
   // training data is not here, batches are made up: uniform numbers in [0, 1), and zeros for
   // integers. Errors: those of the job, the data and the model; InvalidArgument if there is not one
-  // device for resident variables.
+  // device for the variables.
   static absl::StatusOr<std::unique_ptr<LocalSteps>> Open(const std::string& job,
                                                           const DataOptions& data,
                                                           CompileOptions compile,
-                                                          bool resident = false);
+                                                          bool on_device = false);
 
   // Runs the next step, and records it in `profile`. The next epoch follows the end of the data.
   absl::Status Run(StepProfile* profile);
@@ -51,7 +51,6 @@ class LocalSteps {
 
  private:
   LocalSteps() = default;
-  absl::Status PlaceOnDevice(const BuiltModel& model);
   void CountUpdateBytes(const BuiltModel& model);
   absl::Status OpenReader(const v1::DatasetSpec& train, std::span<const std::string> features);
   void MakeUpBatch();
@@ -63,11 +62,11 @@ class LocalSteps {
   BatchReader::Batch batch_;
   std::vector<Tensor> arguments_;  // the batch and, in float16, the loss scale
   std::vector<std::unique_ptr<OptimizerRule>> rules_;
-  std::unique_ptr<LocalVariables> variables_;    // null: they are resident
-  std::unique_ptr<ResidentVariables> resident_;  // null: they are here
+  DevicePlaces places_;  // the variables have; without readers: they are here
+  std::unique_ptr<LocalVariables> variables_;
   double update_bytes_ = 0;
   std::unique_ptr<Executable> executable_;
-  std::unique_ptr<VariableAccess> access_;  // null: they are resident
+  std::unique_ptr<VariableAccess> access_;
   uint64_t seed_ = 0;
   uint64_t step_ = 0;
 };

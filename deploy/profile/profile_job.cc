@@ -32,7 +32,7 @@ absl::StatusOr<std::string> ProfileJob(const ProfileOptions& options) {
   CompileOptions compile{.intra_op_threads = options.threads};
   COHORT_ASSIGN_OR_RETURN(compile.devices, OpenDevices(options.devices));
   COHORT_ASSIGN_OR_RETURN(const auto steps, LocalSteps::Open(options.job, {options.data_dir},
-                                                             compile, options.resident_variables));
+                                                             compile, options.variables_on_device));
   StepProfile profile(&steps->program());
   for (int i = 0; i < options.warmup; ++i) COHORT_RETURN_IF_ERROR(steps->Run(&profile));
   profile.Clear();
@@ -53,7 +53,7 @@ absl::StatusOr<std::string> ProfileJob(const ProfileOptions& options) {
   if (!compile.devices.empty()) {
     text += fmt::format("a step copies {} bytes between host and devices\n",
                         steps->executable()->transfer_bytes());
-    if (options.resident_variables) text += "variables live on the device\n";
+    if (options.variables_on_device) text += "variables live on the device\n";
   }
   text += ProfileText(profile, steps->batch_size(), steps->update_bytes());
   if (options.trace.empty()) return text;

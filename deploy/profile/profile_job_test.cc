@@ -86,8 +86,8 @@ TEST_CASE("steps with variables on the device train as those with variables here
   REQUIRE(devices.ok());
   std::vector<std::vector<double>> losses;
   std::vector<int64_t> bytes;
-  for (const bool resident : {false, true}) {
-    const auto steps = LocalSteps::Open(job, {}, {.devices = *devices}, resident);
+  for (const bool on_device : {false, true}) {
+    const auto steps = LocalSteps::Open(job, {}, {.devices = *devices}, on_device);
     INFO(steps.status());
     REQUIRE(steps.ok());
     StepProfile profile(&(*steps)->program());
@@ -103,12 +103,12 @@ TEST_CASE("steps with variables on the device train as those with variables here
   CHECK(losses[0] == losses[1]);
   CHECK(bytes[0] != bytes[1]);
   const auto text = ProfileJob(
-      {.job = job, .steps = 2, .devices = {.devices = "simulated:0"}, .resident_variables = true});
+      {.job = job, .steps = 2, .devices = {.devices = "simulated:0"}, .variables_on_device = true});
   REQUIRE(text.ok());
   CHECK(text->find("variables live on the device") != std::string::npos);
   for (const char* names : {"cpu", "simulated:0,simulated:1"}) {
     const auto refused = ProfileJob(
-        {.job = job, .steps = 1, .devices = {.devices = names}, .resident_variables = true});
+        {.job = job, .steps = 1, .devices = {.devices = names}, .variables_on_device = true});
     CHECK(absl::IsInvalidArgument(refused.status()));
   }
 }

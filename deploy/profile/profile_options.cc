@@ -12,7 +12,7 @@ void AddProfileFlags(FlagSet* flags, ProfileOptions* options) {
              "only the time of a step: timing each kernel costs time itself");
   AddDeviceFlags(flags, &options->devices);
   flags->Add(
-      "resident_variables", &options->resident_variables,
+      "resident_variables", &options->variables_on_device,
       "variables and the state of optimizers live on the only device, and steps update them there");
   flags->Add("trace", &options->trace,
              "file for the Chrome trace (ui.perfetto.dev shows it); default: none");

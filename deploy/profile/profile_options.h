@@ -12,14 +12,14 @@ class FlagSet;
 
 // The flags of `cohort profile`.
 struct ProfileOptions {
-  std::string job;                  // path
-  int steps = 20;                   // that are measured
-  int warmup = 5;                   // steps before them
-  int threads = 1;                  // for the kernels
-  bool step_only = false;           // without the time of each kernel, which costs time itself
-  DeviceOptions devices;            // that run the kernels
-  bool resident_variables = false;  // variables and slots live on the only device
-  std::string trace;                // file for the Chrome trace; "": none
+  std::string job;                   // path
+  int steps = 20;                    // that are measured
+  int warmup = 5;                    // steps before them
+  int threads = 1;                   // for the kernels
+  bool step_only = false;            // without the time of each kernel, which costs time itself
+  DeviceOptions devices;             // that run the kernels
+  bool variables_on_device = false;  // with the slots of optimizers
+  std::string trace;                 // file for the Chrome trace; "": none
   std::vector<std::string> plugins;
   std::string data_dir;  // COHORT_DATA_DIR, no flag
 };

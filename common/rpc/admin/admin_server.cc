@@ -128,7 +128,7 @@ class AdminServer::Impl {
 // The names are those of Prometheus' own clients.
 AdminServer::Impl::Impl(Options options) : options_(std::move(options)) {
   process_.AddCallback("process_resident_memory_bytes", "Memory of the process.",
-                       [] { return static_cast<double>(ReadProcessUsage().resident_bytes); });
+                       [] { return static_cast<double>(ReadProcessUsage().memory_bytes); });
   process_.AddCallback("process_cpu_seconds_total", "CPU time of the process.",
                        [] { return ReadProcessUsage().cpu_seconds; });
   process_.AddCallback("process_open_fds", "Open descriptors of the process.",

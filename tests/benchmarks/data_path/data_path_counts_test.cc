@@ -84,8 +84,8 @@ class Steps {
     RemoteAccessOptions options;
     options.host_id = "here";
     remote_ = std::make_unique<RemoteAccess>(options);
-    remote_->SetGeneration(1);
-    remote_->SetRoutes(std::make_shared<v1::Routes>(routes_));
+    remote_->thread()->SetGeneration(1);
+    remote_->thread()->SetRoutes(std::make_shared<v1::Routes>(routes_));
     std::vector<VariableDecl> decls;
     for (const v1::VariableSpec& variable : variables_) decls.push_back(Declare(variable));
     access_ = remote_->ForProgram(decls);

@@ -1,11 +1,26 @@
 // A tablet whose values also lie in the memory of a device, beside a tablet without one.
 #include "common/device/device.h"
+#include "common/optimizers/resident_variables.h"
 #include "common/tablet/tablet_test_util.h"
 
 namespace cohort::ps_test {
 namespace {
 
 using Floats = std::vector<float>;
+
+// The value of a variable on a device, then its slots.
+std::vector<Floats> Read(const ResidentVariables& variables, const std::string& name) {
+  const auto variable = variables.Find(name);
+  REQUIRE(variable.ok());
+  std::vector<Floats> tensors((*variable)->slots + 1);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    tensors[i].resize((*variable)->at.bytes() / sizeof(float));
+    const std::span<uint8_t> bytes(reinterpret_cast<uint8_t*>(tensors[i].data()),
+                                   (*variable)->at.bytes());
+    REQUIRE(variables.ReadRows(name, static_cast<int>(i) - 1, 0, bytes).ok());
+  }
+  return tensors;
+}
 
 // Adds 1 to all elements of values and slots on the device. Counts its calls.
 class AddOne : public ResidentUpdate {
@@ -18,13 +33,14 @@ class AddOne : public ResidentUpdate {
     groups.push_back(group);
     steps.push_back(step);
     for (const std::string& name : names_) {
-      auto tensors = variables_->Download(name);
-      if (!tensors.ok()) return tensors.status();
-      for (Tensor& tensor : *tensors) {
-        for (float& value : tensor.mutable_values<float>()) value += 1;
+      std::vector<Floats> tensors = Read(*variables_, name);
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        for (float& value : tensors[i]) value += 1;
+        const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(tensors[i].data()),
+                                             tensors[i].size() * sizeof(float));
+        const absl::Status written = variables_->WriteRows(name, static_cast<int>(i) - 1, 0, bytes);
+        if (!written.ok()) return written;
       }
-      const absl::Status uploaded = variables_->Upload(name, *tensors);
-      if (!uploaded.ok()) return uploaded;
     }
     return absl::OkStatus();
   }
@@ -47,8 +63,8 @@ std::shared_ptr<ResidentVariables> OnDevice() {
 v1::SectionStatus PushResident(TestTablet& tablet, uint64_t closure, ResidentUpdate* update) {
   TestPush push(closure);
   push.RecordOnly(0);
-  push.header().resident = update;
-  return tablet.Push(push).status();
+  const DeviceParts device{.update = update};
+  return tablet.Push(push, 1, 0, &device).status();
 }
 
 v1::SectionStatus PushDense(TestTablet& tablet, uint64_t closure, const Floats& values) {
@@ -62,10 +78,11 @@ DevicePlaces OnlyAt(const std::shared_ptr<ResidentVariables>& variables) {
 }
 
 v1::SectionStatus PullResident(TestTablet& tablet, const ResidentVariables* reader) {
-  PullSectionView section{.term = 1, .reader = reader};
+  const PullSectionView section{.term = 1};
+  const DeviceParts device{.reader = reader};
   v1::PullResult result;
   std::vector<PayloadSlice> payload;
-  tablet->Pull(1, 0, section, &result, &payload);
+  tablet->Pull(1, 0, section, &result, &payload, &device);
   CHECK(payload.empty());
   return result.status();
 }
@@ -84,8 +101,8 @@ TEST_CASE("pushes of values and updates on a device follow one another") {
   CHECK(PushDense(tablet, 4, Floats(12, 1)) == v1::APPLIED);  // the momentum was 0
   CHECK(tablet.Pull(0) == Floats(12, 9));
   CHECK(PullResident(tablet, variables.get()) == v1::APPLIED);
-  CHECK((*variables->Download("w"))[0].values<float>()[11] == 9);
-  CHECK((*variables->Download("w"))[1].values<float>()[11] == -1);
+  CHECK(Read(*variables, "w")[0][11] == 9);
+  CHECK(Read(*variables, "w")[1][11] == -1);
   CHECK(tablet->version() == 4);
   CHECK(update.steps == std::vector<uint64_t>{2, 3});
 }
@@ -131,8 +148,7 @@ TEST_CASE("the shards of a variable lie in one variable on the device") {
   push.Dense<float>(0, {1, 2}).Dense<float>(1, {3, 4});
   CHECK(tablet.Push(push).status() == v1::APPLIED);
   CHECK(PullResident(tablet, variables.get()) == v1::APPLIED);
-  const auto w = (*variables->Download("w"))[0];
-  CHECK(Floats(w.values<float>().begin(), w.values<float>().end()) == Floats{2, 1, 0, -1});
+  CHECK(Read(*variables, "w")[0] == Floats{2, 1, 0, -1});
   AddOne update(variables.get(), {"w"});
   CHECK(PushResident(tablet, 2, &update) == v1::APPLIED);
   CHECK(tablet.Pull(1) == Floats{1, 0});
@@ -154,9 +170,9 @@ TEST_CASE("what cannot be done on a device is refused and changes nothing") {
   REQUIRE(tablet->Reside(OnlyAt(OnDevice())).ok());
   TestPush staged(1);
   staged.RecordOnly(0);
-  staged.header().resident = &update;
   staged.header().step = {.step = 1};
-  CHECK(tablet.Push(staged).status() == v1::INVALID);
+  const DeviceParts device{.update = &update};
+  CHECK(tablet.Push(staged, 1, 0, &device).status() == v1::INVALID);
   CHECK(update.groups.empty());
 }
 
@@ -222,14 +238,15 @@ std::vector<Floats> Close(const Step& step, const v1::OptimizerSpec& optimizer) 
           push.Dense<float>(shard, values);
         }
         if (step.resident && step.on_device[index]) {
-          push.last().device = devices[index];
           push.last().values = {memory.back().data(), push.last().values.size()};
         }
       }
       push.header().weight = 4;
       push.header().step = {.step = number, .step_try = 1, .index = index, .partial = step.partial};
-      CHECK(tablet.Push(push).status() == v1::STAGED);
-      CHECK(tablet.Push(push).status() == v1::STAGED);  // its answer was lost
+      const bool on_device = step.resident && step.on_device[index];
+      const DeviceParts device{.gradients = on_device ? devices[index] : nullptr};
+      CHECK(tablet.Push(push, 1, 0, &device).status() == v1::STAGED);
+      CHECK(tablet.Push(push, 1, 0, &device).status() == v1::STAGED);  // its answer was lost
     }
     PushEffect effect;
     std::vector<StagedStep::Member> applied;
@@ -242,8 +259,7 @@ std::vector<Floats> Close(const Step& step, const v1::OptimizerSpec& optimizer) 
   }
   if (step.resident) {
     CHECK(PullResident(tablet, other.get()) == v1::APPLIED);
-    const auto w = (*other->Download("w"))[0];
-    CHECK(Floats(w.values<float>().begin(), w.values<float>().end()) == tablet.Pull(0));
+    CHECK(Read(*other, "w")[0] == tablet.Pull(0));
   }
   const auto snapshot = tablet->Snapshot(0);
   REQUIRE(snapshot.ok());

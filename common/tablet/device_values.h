@@ -1,17 +1,17 @@
-#ifndef COHORT_COMMON_TABLET_DEVICE_COPY_H_
-#define COHORT_COMMON_TABLET_DEVICE_COPY_H_
+#ifndef COHORT_COMMON_TABLET_DEVICE_VALUES_H_
+#define COHORT_COMMON_TABLET_DEVICE_VALUES_H_
 
 #include <absl/status/statusor.h>
 
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
-#include "common/optimizers/resident_variables.h"
+#include "common/optimizers/device_places.h"
 #include "common/tablet/device_sum.h"
 #include "common/tablet/shard.h"
+#include "common/tablet/tablet_values.h"
 #include "common/tablet/variable_op_run.h"
 
 namespace cohort {
@@ -25,40 +25,26 @@ namespace cohort {
 //
 //   blocks ◄── ToHost ── home ── ToReader ──► other readers (values without slots)
 //      └────── ToHome ──►
-//
-// Not thread-safe: it belongs to its tablet.
-class DeviceCopy {
+class DeviceValues : public TabletValues {
  public:
   // Makes room for all variables of the shards; their values are still in the blocks. `rules`: what
-  // the rules of the shards belong to. Errors: those of ResidentVariables::Reserve.
-  static absl::StatusOr<std::unique_ptr<DeviceCopy>> Make(
+  // the rules of the shards belong to. Errors: ResourceExhausted: a device lacks memory;
+  // AlreadyExists: it has another variable of a name.
+  static absl::StatusOr<std::unique_ptr<DeviceValues>> Make(
       std::span<const std::unique_ptr<Shard>> shards, std::shared_ptr<const LayoutRules> rules,
       DevicePlaces places, uint32_t tablet);
 
-  const std::shared_ptr<Device>& home() const { return home_variables().device(); }
-
-  // Bring the newest version to a place. `shard`: an index. Errors: those of the device;
-  // InvalidArgument for a reader that has no part here; that of an earlier update, which has left
-  // the values undefined.
-  absl::Status ToHost(size_t shard);
-  absl::Status ToHome(size_t shard);
-  absl::Status ToReader(const ResidentVariables* reader);
-  absl::Status AllToHost();
-  // The blocks have a new version, made from the newest one.
-  void HostChanged(size_t shard);
-
-  // Why the values are undefined: an update has failed. OK if they are not.
-  const absl::Status& status() const { return lost_; }
-  // The values must not be read any more.
-  void Lose(const absl::Status& why) { lost_ = why; }
-
-  // Applies what a step of the only reader has left on the device. Errors: Unimplemented for a
-  // variable that other tablets have a part of; those of ToHome; those of `update`: then the values
-  // are lost.
-  absl::Status Update(ResidentUpdate* update, uint64_t step);
-  // Updates a shard at home with a gradient there, as Shard::Apply does. ToHome precedes it.
-  // Errors: those of the device; then the values are lost.
-  absl::Status Apply(size_t shard, const DeviceGradient& gradient, double weight, uint64_t step);
+  const absl::Status& status() const override { return lost_; }
+  void Lose(const absl::Status& why) override { lost_ = why; }
+  absl::Status ToHost(size_t shard) override;
+  bool Apply(size_t shard, std::span<const PushEntryView> entries, double weight,
+             uint64_t step) override;
+  std::shared_ptr<Device> home() const override;
+  absl::Status ToHome(size_t shard) override;
+  absl::Status ToReader(const DeviceParts& step) override;
+  absl::Status Update(const DeviceParts& step, uint64_t number) override;
+  absl::Status ApplyAtHome(size_t shard, const DeviceGradient& gradient, double weight,
+                           uint64_t step) override;
 
  private:
   // The version that each place has; 0: none.
@@ -74,9 +60,8 @@ class DeviceCopy {
     std::unique_ptr<VariableOpRun> run;
   };
 
-  DeviceCopy(std::span<const std::unique_ptr<Shard>> shards,
-             std::shared_ptr<const LayoutRules> rules, DevicePlaces places, uint32_t tablet);
-  ResidentVariables& home_variables() const { return *places_.readers[places_.home]; }
+  DeviceValues(std::span<const std::unique_ptr<Shard>> shards,
+               std::shared_ptr<const LayoutRules> rules, DevicePlaces places, uint32_t tablet);
   void HomeChanged(size_t shard);
   absl::Status MakeUpdate(size_t shard, const DevicePush& push);
 
@@ -89,8 +74,9 @@ class DeviceCopy {
   std::vector<ShardUpdate> updates_;  // by shard
   DeviceMemory scale_;                // at home: the factor of a gradient, a double
   absl::Status lost_;                 // why the values are undefined
+  ApplyScratch scratch_;
 };
 
 }  // namespace cohort
 
-#endif  // COHORT_COMMON_TABLET_DEVICE_COPY_H_
+#endif  // COHORT_COMMON_TABLET_DEVICE_VALUES_H_

@@ -1,16 +1,17 @@
-#include "common/tablet/device_copy.h"
+#include "common/tablet/device_values.h"
 
 #include <algorithm>
 #include <map>
 #include <string>
 
 #include "common/base/status.h"
+#include "common/optimizers/resident_variables.h"
 
 namespace cohort {
 
-DeviceCopy::DeviceCopy(std::span<const std::unique_ptr<Shard>> shards,
-                       std::shared_ptr<const LayoutRules> rules, DevicePlaces places,
-                       uint32_t tablet)
+DeviceValues::DeviceValues(std::span<const std::unique_ptr<Shard>> shards,
+                           std::shared_ptr<const LayoutRules> rules, DevicePlaces places,
+                           uint32_t tablet)
     : shards_(shards),
       rules_(std::move(rules)),
       places_(std::move(places)),
@@ -20,53 +21,53 @@ DeviceCopy::DeviceCopy(std::span<const std::unique_ptr<Shard>> shards,
   for (Versions& versions : versions_) versions.readers.resize(places_.readers.size());
 }
 
-absl::StatusOr<std::unique_ptr<DeviceCopy>> DeviceCopy::Make(
+absl::StatusOr<std::unique_ptr<DeviceValues>> DeviceValues::Make(
     std::span<const std::unique_ptr<Shard>> shards, std::shared_ptr<const LayoutRules> rules,
     DevicePlaces places, uint32_t tablet) {
-  std::unique_ptr<DeviceCopy> copy(
-      new DeviceCopy(shards, std::move(rules), std::move(places), tablet));
+  std::unique_ptr<DeviceValues> values(
+      new DeviceValues(shards, std::move(rules), std::move(places), tablet));
   std::map<std::string, int64_t> rows;
   for (const auto& shard : shards) rows[shard->info().variable] += shard->info().rows;
   for (const auto& shard : shards) {
     const ShardInfo& info = shard->info();
     const bool is_cut = rows[info.variable] != (info.dims.empty() ? 1 : info.dims[0]);
-    copy->is_cut_ = copy->is_cut_ || is_cut;
-    for (size_t r = 0; r < copy->places_.readers.size(); ++r) {
-      const bool is_home = r == copy->places_.home;
-      COHORT_RETURN_IF_ERROR(copy->places_.readers[r]->Reserve(
+    values->is_cut_ = values->is_cut_ || is_cut;
+    for (size_t r = 0; r < values->places_.readers.size(); ++r) {
+      const bool is_home = r == values->places_.home;
+      COHORT_RETURN_IF_ERROR(values->places_.readers[r]->Reserve(
           {.name = info.variable,
            .dtype = info.dtype,
            .dims = info.dims,
-           .rule = std::shared_ptr<const OptimizerRule>(copy->rules_, shard->rule()),
+           .rule = std::shared_ptr<const OptimizerRule>(values->rules_, shard->rule()),
            .group = is_cut ? kNoGroup : tablet,
            .first_slot_row = info.row_begin,
            .slot_rows = is_home ? info.rows : 0}));
     }
   }
-  COHORT_ASSIGN_OR_RETURN(copy->scale_,
-                          copy->home()->Allocate(sizeof(double), "the factor of gradients"));
-  return copy;
+  COHORT_ASSIGN_OR_RETURN(values->scale_,
+                          values->home()->Allocate(sizeof(double), "the factor of gradients"));
+  return values;
 }
 
-absl::Status DeviceCopy::ToHost(size_t shard) {
+std::shared_ptr<Device> DeviceValues::home() const {
+  return places_.readers[places_.home]->device();
+}
+
+absl::Status DeviceValues::ToHost(size_t shard) {
   COHORT_RETURN_IF_ERROR(lost_);
   Versions& versions = versions_[shard];
   if (versions.blocks == versions.newest) return absl::OkStatus();
   const ShardInfo& info = shards_[shard]->info();
   COHORT_RETURN_IF_ERROR(shards_[shard]->Overwrite(
       [&](int slot, int64_t first_row, int64_t /*rows*/, std::span<uint8_t> out) {
-        return home_variables().ReadRows(info.variable, slot, info.row_begin + first_row, out);
+        return places_.readers[places_.home]->ReadRows(info.variable, slot,
+                                                       info.row_begin + first_row, out);
       }));
   versions.blocks = versions.newest;
   return absl::OkStatus();
 }
 
-absl::Status DeviceCopy::AllToHost() {
-  for (size_t i = 0; i < shards_.size(); ++i) COHORT_RETURN_IF_ERROR(ToHost(i));
-  return absl::OkStatus();
-}
-
-absl::Status DeviceCopy::ToHome(size_t shard) {
+absl::Status DeviceValues::ToHome(size_t shard) {
   COHORT_RETURN_IF_ERROR(lost_);
   Versions& versions = versions_[shard];
   if (versions.home == versions.newest) return absl::OkStatus();
@@ -75,7 +76,7 @@ absl::Status DeviceCopy::ToHome(size_t shard) {
   for (const ShardBlock& block : now.blocks) {
     for (int slot = -1; slot < static_cast<int>(info.slots.size()); ++slot) {
       const BufferRef& bytes = slot < 0 ? block.values : block.slots[slot];
-      COHORT_RETURN_IF_ERROR(home_variables().WriteRows(
+      COHORT_RETURN_IF_ERROR(places_.readers[places_.home]->WriteRows(
           info.variable, slot, info.row_begin + block.row_begin, {bytes->data(), bytes->size()}));
     }
   }
@@ -83,9 +84,9 @@ absl::Status DeviceCopy::ToHome(size_t shard) {
   return absl::OkStatus();
 }
 
-absl::Status DeviceCopy::ToReader(const ResidentVariables* reader) {
+absl::Status DeviceValues::ToReader(const DeviceParts& step) {
   const auto found =
-      std::ranges::find(places_.readers, reader, &std::shared_ptr<ResidentVariables>::get);
+      std::ranges::find(places_.readers, step.reader, &std::shared_ptr<ResidentVariables>::get);
   if (found == places_.readers.end()) {
     return InvalidArgument(
         "a step reads the variables of tablet {} on a device that has none of them", tablet_);
@@ -96,33 +97,37 @@ absl::Status DeviceCopy::ToReader(const ResidentVariables* reader) {
     uint64_t& version = versions_[i].readers[r];
     if (r == places_.home || version == versions_[i].newest) continue;
     const ShardInfo& info = shards_[i]->info();
-    COHORT_RETURN_IF_ERROR(
-        (*found)->CopyRows(info.variable, info.row_begin, info.rows, home_variables()));
+    COHORT_RETURN_IF_ERROR((*found)->CopyRows(info.variable, info.row_begin, info.rows,
+                                              *places_.readers[places_.home]));
     version = versions_[i].newest;
   }
   return absl::OkStatus();
 }
 
-void DeviceCopy::HostChanged(size_t shard) { versions_[shard].blocks = ++versions_[shard].newest; }
+bool DeviceValues::Apply(size_t shard, std::span<const PushEntryView> entries, double weight,
+                         uint64_t step) {
+  versions_[shard].blocks = ++versions_[shard].newest;
+  return shards_[shard]->Apply(entries, weight, step, &scratch_);
+}
 
-void DeviceCopy::HomeChanged(size_t shard) { versions_[shard].home = ++versions_[shard].newest; }
+void DeviceValues::HomeChanged(size_t shard) { versions_[shard].home = ++versions_[shard].newest; }
 
-absl::Status DeviceCopy::Update(ResidentUpdate* update, uint64_t step) {
+absl::Status DeviceValues::Update(const DeviceParts& step, uint64_t number) {
   if (is_cut_) return Unimplemented("tablet {} has only parts of its variables", tablet_);
   if (places_.readers.size() != 1) {
     return Unimplemented("the steps of several devices read tablet {}: they must push gradients",
                          tablet_);
   }
   for (size_t i = 0; i < shards_.size(); ++i) COHORT_RETURN_IF_ERROR(ToHome(i));
-  lost_ = update->Apply(tablet_, step);
+  lost_ = step.update->Apply(tablet_, number);
   for (size_t i = 0; i < shards_.size(); ++i) HomeChanged(i);
   return lost_;
 }
 
-absl::Status DeviceCopy::MakeUpdate(size_t shard, const DevicePush& push) {
+absl::Status DeviceValues::MakeUpdate(size_t shard, const DevicePush& push) {
   const ShardInfo& info = shards_[shard]->info();
   COHORT_ASSIGN_OR_RETURN(const ResidentVariables::Variable* whole,
-                          home_variables().Find(info.variable));
+                          places_.readers[places_.home]->Find(info.variable));
   DeviceVariable part = whole->at;
   const size_t offset = static_cast<size_t>(info.row_begin) * info.row_bytes();
   part.rows = info.rows;
@@ -139,8 +144,8 @@ absl::Status DeviceCopy::MakeUpdate(size_t shard, const DevicePush& push) {
   return absl::OkStatus();
 }
 
-absl::Status DeviceCopy::Apply(size_t shard, const DeviceGradient& gradient, double weight,
-                               uint64_t step) {
+absl::Status DeviceValues::ApplyAtHome(size_t shard, const DeviceGradient& gradient, double weight,
+                                       uint64_t step) {
   if (!(updates_[shard].push == gradient.push)) {
     COHORT_RETURN_IF_ERROR(MakeUpdate(shard, gradient.push));
   }
