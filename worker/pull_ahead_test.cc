@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-#include "worker/step_loop_fixture.h"
+#include "worker/step_loop_test_fixture.h"
 
 namespace cohort {
 namespace {

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "common/graph/mixed_precision.h"
-#include "worker/step_loop_fixture.h"
+#include "worker/step_loop_test_fixture.h"
 
 namespace cohort {
 namespace {

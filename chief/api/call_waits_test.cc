@@ -1,5 +1,3 @@
-#include "chief/api/call_waits.h"
-
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <string>

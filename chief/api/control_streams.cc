@@ -5,27 +5,91 @@
 
 #include "chief/api/close_reason.h"
 #include "chief/api/coordinator.h"
-#include "chief/api/start_options.h"
 #include "common/base/status.h"
 #include "common/cluster/security.h"
 #include "common/rpc/stream/frame_codec.h"
+#include "common/rpc/stream/stream_client.h"
 
 namespace cohort {
+namespace {
+
+constexpr std::chrono::milliseconds kRedialAfter{100};
+constexpr std::chrono::milliseconds kTickEvery{10};
+
+}  // namespace
+
+// The streams of one task, one after another.
+class ControlStreams::Link : public StreamHandler {
+ public:
+  Link(ControlStreams* owner, Task task, std::unique_ptr<StreamClient> client)
+      : owner_(owner), task_(task), client_(std::move(client)) {}
+
+  void Dial() {
+    if (owner_->stopped_) return;
+    const char* method = task_.role == Role::kWorker ? "/cohort.v1.Worker/Control"
+                                                     : "/cohort.v1.ParameterServer/Control";
+    connected_ = false;
+    auto stream = client_->Open(method, this, &owner_->loop_, {.wait_for_ready = false});
+    MutexLock lock(&mu_);
+    stream_ = std::move(stream);
+  }
+
+  void Send(Frame frame) {
+    std::shared_ptr<Stream> stream = Current();
+    if (stream != nullptr) stream->Send(std::move(frame));
+  }
+
+  void Abort() {
+    std::shared_ptr<Stream> stream = Current();
+    if (stream != nullptr) stream->Abort();
+  }
+
+  void OnConnected() override {
+    connected_ = true;
+    owner_->OnConnected(task_);
+  }
+  void OnFrame(Frame frame) override { owner_->OnFrame(task_, frame); }
+  void OnClosed(const absl::Status& status) override {
+    {
+      MutexLock lock(&mu_);
+      stream_ = nullptr;
+    }
+    owner_->OnClosed(task_, CloseReason(status, client_->address()),
+                     std::exchange(connected_, false));
+    owner_->loop_.After(kRedialAfter, [this] { Dial(); });
+  }
+
+ private:
+  std::shared_ptr<Stream> Current() {
+    MutexLock lock(&mu_);
+    return stream_;
+  }
+
+  ControlStreams* const owner_;
+  const Task task_;
+  const std::unique_ptr<StreamClient> client_;
+  bool connected_ = false;  // only the loop's thread uses it
+  Mutex mu_;
+  std::shared_ptr<Stream> stream_ ABSL_GUARDED_BY(mu_);
+};
 
 absl::StatusOr<std::unique_ptr<ControlStreams>> ControlStreams::Create(
     const CoordinatorOptions& options, LockedCore* core) {
-  std::unique_ptr<ControlStreams> streams(new ControlStreams(options, core));
-  const TaskLinks::Options links{
-      .workers = AddressesOf(options, Role::kWorker),
-      .ps = AddressesOf(options, Role::kPs),
-      .security = options.security != nullptr ? options.security : Security::LoopbackOnly()};
-  COHORT_ASSIGN_OR_RETURN(streams->links_,
-                          TaskLinks::Create(links, &streams->loop_, streams->LinkCallbacks()));
+  std::unique_ptr<ControlStreams> streams(new ControlStreams(options.log, core));
+  const auto security = options.security != nullptr ? options.security : Security::LoopbackOnly();
+  for (const Role role : {Role::kPs, Role::kWorker}) {
+    Links& links = role == Role::kPs ? streams->ps_ : streams->workers_;
+    for (const auto& [index, address] : options.cluster.tasks(role)) {
+      const Task task{role, index};
+      auto client = StreamClient::Create(address.ToString(), {.security = security, .task = task});
+      if (!client.ok()) return Annotate(client.status(), task.ToString());
+      links.push_back(std::make_unique<Link>(streams.get(), task, *std::move(client)));
+    }
+  }
   return streams;
 }
 
-ControlStreams::ControlStreams(const CoordinatorOptions& options, LockedCore* core)
-    : cluster_(options.cluster), log_(options.log), core_(core) {}
+ControlStreams::ControlStreams(Logger* log, LockedCore* core) : log_(log), core_(core) {}
 
 ControlStreams::~ControlStreams() { Shutdown(); }
 
@@ -33,21 +97,30 @@ void ControlStreams::Start(std::function<void()> tick) {
   tick_ = std::move(tick);
   loop_.Start("control");
   loop_.Post([this] { Tick(); });
-  links_->Start();
+  for (const Links* links : {&ps_, &workers_}) {
+    for (const auto& link : *links) loop_.Post([l = link.get()] { l->Dial(); });
+  }
 }
 
 void ControlStreams::Tick() {
   tick_();
-  loop_.After(std::chrono::milliseconds(10), [this] { Tick(); });
+  loop_.After(kTickEvery, [this] { Tick(); });
+}
+
+ControlStreams::Link* ControlStreams::Find(Task task) const {
+  const Links& links = task.role == Role::kWorker ? workers_ : ps_;
+  return links[static_cast<size_t>(task.index)].get();
 }
 
 void ControlStreams::SendToWorker(int worker, const v1::ChiefToWorker& message) {
-  links_->Send(WorkerTask(worker), SerializeToFrame(message));
+  Find(WorkerTask(worker))->Send(SerializeToFrame(message));
 }
 
 void ControlStreams::SendToPs(int ps, const v1::ChiefToPs& message) {
-  links_->Send(PsTask(ps), SerializeToFrame(message));
+  Find(PsTask(ps))->Send(SerializeToFrame(message));
 }
+
+void ControlStreams::Reconnect(Task task) { Find(task)->Abort(); }
 
 absl::StatusOr<int> ControlStreams::WaitUntilClosed(TimePoint deadline) {
   MutexLock lock(core_->mu());
@@ -57,26 +130,18 @@ absl::StatusOr<int> ControlStreams::WaitUntilClosed(TimePoint deadline) {
   return open_;
 }
 
-void ControlStreams::Shutdown() { loop_.Shutdown(); }
+void ControlStreams::OnConnected(Task task) {
+  core_->Input([&](CoordinatorCore* core) ABSL_EXCLUSIVE_LOCKS_REQUIRED(core_->mu()) {
+    ++open_;
+    core->OnConnected(task);
+  });
+}
 
-TaskLinks::Callbacks ControlStreams::LinkCallbacks() {
-  TaskLinks::Callbacks callbacks;
-  callbacks.on_connected = [this](Task task) {
-    core_->Input([&](CoordinatorCore* core) ABSL_EXCLUSIVE_LOCKS_REQUIRED(core_->mu()) {
-      ++open_;
-      core->OnConnected(task);
-    });
-  };
-  callbacks.on_frame = [this](Task task, const Frame& frame) { OnFrame(task, frame); };
-  callbacks.on_closed = [this](Task task, const absl::Status& status, bool was_connected) {
-    core_->Input([&](CoordinatorCore* core) ABSL_EXCLUSIVE_LOCKS_REQUIRED(core_->mu()) {
-      if (was_connected) --open_;
-      if (links_->stopped()) return;
-      const Address& address = cluster_.tasks(task.role).at(task.index);
-      core->OnDisconnected(task, CloseReason(status, address.ToString()));
-    });
-  };
-  return callbacks;
+void ControlStreams::OnClosed(Task task, const std::string& why, bool was_connected) {
+  core_->Input([&](CoordinatorCore* core) ABSL_EXCLUSIVE_LOCKS_REQUIRED(core_->mu()) {
+    if (was_connected) --open_;
+    if (!stopped_) core->OnDisconnected(task, why);
+  });
 }
 
 void ControlStreams::OnFrame(Task task, const Frame& frame) {
@@ -97,7 +162,7 @@ void ControlStreams::OnFrame(Task task, const Frame& frame) {
   }
   if (status.ok()) return;
   log_->Failure(LogLevel::kWarning, "bad_message", Annotate(status, task.ToString()));
-  links_->Reconnect(task);
+  Reconnect(task);
 }
 
 }  // namespace cohort

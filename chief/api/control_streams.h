@@ -3,26 +3,28 @@
 
 #include <absl/status/statusor.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
-#include <string>
+#include <vector>
 
 #include "chief/api/locked_core.h"
-#include "chief/api/task_links.h"
 #include "common/base/log.h"
 #include "common/cluster/cluster_spec.h"
 #include "common/rpc/stream/completion_loop.h"
+#include "common/rpc/stream/frame.h"
 
 namespace cohort {
 
 struct CoordinatorOptions;
 
-// Connects the core with its tasks: turns frames of the control streams into inputs of the core,
-// and messages of the core into frames. It owns the control thread, which polls the streams.
-// Functions are thread-safe unless they say otherwise.
+// Connects the core with its tasks: one control stream to every worker and ps, which is dialed
+// again when it ends. Turns frames into inputs of the core, and messages of the core into frames.
+// It owns the control thread, which polls the streams. Functions are thread-safe unless they say
+// otherwise.
 class ControlStreams {
  public:
-  // Errors: those of TaskLinks::Create.
+  // Errors: InvalidArgument (an address), FailedPrecondition (plaintext beyond loopback).
   static absl::StatusOr<std::unique_ptr<ControlStreams>> Create(const CoordinatorOptions& options,
                                                                 LockedCore* core);
   // Calls Shutdown.
@@ -35,31 +37,38 @@ class ControlStreams {
   void SendToWorker(int worker, const v1::ChiefToWorker& message);
   void SendToPs(int ps, const v1::ChiefToPs& message);
   // Ends the stream and dials again.
-  void Reconnect(Task task) { links_->Reconnect(task); }
+  void Reconnect(Task task);
 
-  // Stops dialing. Streams that are open stay open.
-  void StopDialing() { links_->Stop(); }
+  // Stops dialing: streams that end from now on are not lost tasks. Open streams stay open.
+  void StopDialing() { stopped_ = true; }
   // Waits until the tasks have closed their streams. Returns how many are still open at the
   // deadline. Takes the core's lock. Errors: Cancelled (Interrupt).
   absl::StatusOr<int> WaitUntilClosed(TimePoint deadline);
   // Ends the control thread and all streams. Idempotent; for one thread.
-  void Shutdown();
+  void Shutdown() { loop_.Shutdown(); }
 
  private:
-  ControlStreams(const CoordinatorOptions& options, LockedCore* core);
-  TaskLinks::Callbacks LinkCallbacks();
+  class Link;
+  using Links = std::vector<std::unique_ptr<Link>>;  // by index
+
+  ControlStreams(Logger* log, LockedCore* core);
+  Link* Find(Task task) const;
+  void OnConnected(Task task);
   void OnFrame(Task task, const Frame& frame);
+  // `was_connected`: OnConnected has been called for this stream.
+  void OnClosed(Task task, const std::string& why, bool was_connected);
   void Tick();
 
-  const ClusterSpec cluster_;
   Logger* const log_;
   LockedCore* const core_;
   std::function<void()> tick_;                 // set by Start
   int open_ ABSL_GUARDED_BY(core_->mu()) = 0;  // streams that have connected
+  std::atomic<bool> stopped_{false};
 
-  // The links run on the loop, so they end first.
+  // The links run on the loop. The destructor ends its thread first.
   CompletionLoop loop_;
-  std::unique_ptr<TaskLinks> links_;
+  Links workers_;
+  Links ps_;
 };
 
 }  // namespace cohort

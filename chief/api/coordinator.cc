@@ -1,96 +1,330 @@
 #include "chief/api/coordinator.h"
 
 #include <chrono>
+#include <functional>
 #include <utility>
 
-#include "chief/api/coordinator_impl.h"
+#include "chief/api/chief_checkpoints.h"
+#include "chief/api/closure_results.h"
+#include "chief/api/control_streams.h"
+#include "chief/api/job_definition.h"
+#include "chief/api/journal_thread.h"
+#include "chief/api/locked_core.h"
+#include "chief/api/owned_directory.h"
+#include "chief/api/restoration.h"
+#include "chief/api/start_options.h"
+#include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/plugin/load_plugins.h"
 
 namespace cohort {
+namespace {
 
-ClusterCoordinator::ClusterCoordinator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-ClusterCoordinator::~ClusterCoordinator() = default;
+// The core of a running chief, its effects, and the client's calls. The walk:
+//
+//   1. Begin takes the checkpoint directory, and starts threads and streams. The core probes and
+//      adopts the tasks.
+//   2. CreateVariables (definition, restoration) sets the layout, and resumes or restores.
+//   3. Schedule, Join and so on; Checkpoint (checkpoints); Restore (restoration) after a lost ps.
+//   4. Shutdown calls the core's Stop. The tasks close their streams.
+//   5. Close makes finished closures durable, and ends threads and streams.
+//
+// Every input of the core holds the core's one lock, and so does every effect.
+class CoordinatorImpl final : public ClusterCoordinator, private CoreEffects {
+ public:
+  explicit CoordinatorImpl(const CoordinatorOptions& options);
+  ~CoordinatorImpl() override { Close(); }
 
-absl::StatusOr<std::unique_ptr<ClusterCoordinator>> ClusterCoordinator::Start(
-    const CoordinatorOptions& options) {
-  absl::Status failed = LoadPlugins(options.plugins, options.log);
-  auto impl = std::make_unique<Impl>(options);
-  if (failed.ok()) failed = impl->Start();
-  if (!failed.ok()) {
-    if (options.on_failed_start) options.on_failed_start(failed);
-    return failed;
+  absl::Status Begin();
+  void Close() override;
+
+  using ClusterCoordinator::CreateVariables;
+  using ClusterCoordinator::Schedule;
+  absl::Status CreateVariables(std::span<const v1::VariableSpec> variables,
+                               std::span<const v1::OptimizerSpec> optimizers,
+                               const v1::PartitionerSpec& partitioner,
+                               std::string_view placement) override;
+  absl::StatusOr<StepFunction> RegisterStep(const Program& program) override {
+    return definition_.RegisterStep(program);
   }
-  return std::unique_ptr<ClusterCoordinator>(new ClusterCoordinator(std::move(impl)));
+  absl::StatusOr<PerWorkerDataset> CreatePerWorkerDataset(const v1::DatasetSpec& spec,
+                                                          const DatasetOptions& options) override {
+    return definition_.CreatePerWorkerDataset(spec, options);
+  }
+  v1::Layout layout() const override { return definition_.layout(); }
+
+  absl::StatusOr<RemoteValue> Schedule(ClosureSpec spec) override;
+  absl::Status Join() override { return JoinUntil(CallWaits::kForever).status(); }
+  absl::StatusOr<bool> JoinFor(double seconds) override {
+    return JoinUntil(std::chrono::steady_clock::now() + FromSeconds(seconds));
+  }
+  absl::StatusOr<bool> Done() override;
+  std::vector<UnfinishedClosure> Unfinished() const override;
+  absl::Status EndEpoch() override;
+  absl::Status SetMode(const ModeSettings& settings) override;
+
+  absl::Status Checkpoint(bool finished) override { return checkpoints_->Take(finished).status(); }
+  absl::Status StartCheckpoint() override { return checkpoints_->StartOne(); }
+  absl::StatusOr<std::string> CheckpointNow() override {
+    return checkpoints_->TakeUnlessFinished();
+  }
+  std::string newest_checkpoint() const override { return checkpoints_->newest(); }
+  absl::StatusOr<std::map<std::string, Tensor>> ReadVariables() override;
+  absl::Status Restore() override { return restoration_->Restore(); }
+
+  CoordinatorState state() const override;
+  void Flush() override;
+  void Interrupt() override { core_.Interrupt(); }
+  absl::Status Shutdown(const std::string& reason, bool job_finished) override;
+
+ private:
+  // CoreEffects. The core calls these while its lock is held.
+  void SendToWorker(int worker, v1::ChiefToWorker message) override {
+    streams_->SendToWorker(worker, message);
+  }
+  void SendToPs(int ps, v1::ChiefToPs message) override { streams_->SendToPs(ps, message); }
+  void Reconnect(Task task, const std::string& why) override;
+  void TakeGeneration(uint64_t heard) override { journal_->TakeGeneration(heard); }
+  void ReadJournal() override { journal_->Read(); }
+  void AppendJournal(v1::JournalRecord record) override { journal_->Append(std::move(record)); }
+  void WriteManifest(v1::Manifest manifest) override { checkpoints_->Write(std::move(manifest)); }
+  void ClosureDone(uint64_t token, const absl::Status& status, v1::ClosureResult* result) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(core_.mu());
+  void CutDone(uint64_t cut, const absl::Status& status) override {
+    checkpoints_->OnCutDone(cut, status);
+  }
+  void RollbackDone(const absl::Status& status) override { restoration_->OnRollbackDone(status); }
+  void Note(const char* event, const std::string& what) override {
+    options_.log->Info(event, {{"what", what}});
+  }
+  void Warn(const char* event, const std::string& what) override {
+    options_.log->Warning(event, {{"what", what}});
+  }
+
+  absl::Status WaitUntilReady();
+  absl::StatusOr<bool> JoinUntil(TimePoint deadline);
+  JournalThread::Callbacks JournalCallbacks();
+  // The directory no longer belongs to this chief: fails the core.
+  void LoseDirectory(const absl::Status& why);
+  // The core's clock.
+  int64_t NowUs() const;
+  void Tick();
+  // What the calls wait for, in the text for on_wait.
+  std::string WaitingFor() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(core_.mu());
+  // Waits until `ended_by` returns true: a thread has ended. Meanwhile reports that the call waits
+  // for the storage under `what`.
+  void AwaitEnd(const char* what, const std::function<bool(TimePoint)>& ended_by);
+
+  const CoordinatorOptions options_;
+  const TimePoint start_;
+  bool closed_ = false;  // only the thread of Close uses it
+
+  mutable LockedCore core_;
+  const std::shared_ptr<WaitingFetches> fetches_ = std::make_shared<WaitingFetches>(&core_);
+  ClosureResults results_ ABSL_GUARDED_BY(core_.mu()){fetches_};
+  std::optional<TimePoint> first_closure_ ABSL_GUARDED_BY(core_.mu());
+  uint64_t ticks_ ABSL_GUARDED_BY(core_.mu()) = 0;
+  std::string closing_ ABSL_GUARDED_BY(core_.mu());  // what Close waits for; "": nothing
+  JobDefinition definition_{&core_, options_.closures_hash};
+
+  // Begin creates these before other threads use them, and each has its own locks. They stand in
+  // the order of dependency. Close ends their threads.
+  std::unique_ptr<OwnedDirectory> directory_;
+  std::unique_ptr<ChiefCheckpoints> checkpoints_;
+  std::unique_ptr<Restoration> restoration_;
+  std::unique_ptr<JournalThread> journal_;
+  std::unique_ptr<ControlStreams> streams_;
+};
+
+CoordinatorImpl::CoordinatorImpl(const CoordinatorOptions& options)
+    : options_(options),
+      start_(options.clock->Now()),
+      core_(options.clock, options.task_timeout_s, options.interrupt) {}
+
+// ------------------------------------------------------------------ start and time
+
+absl::Status CoordinatorImpl::Begin() {
+  COHORT_RETURN_IF_ERROR(CheckOptions(options_));
+  auto directory = OwnedDirectory::Take(options_);
+  COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(directory.status()));
+  directory_ = *std::move(directory);
+  COHORT_ASSIGN_OR_RETURN(JournalContents journal, directory_->ReadJournal(options_.log));
+  const bool continued = !journal.records.empty();
+  journal_ = std::make_unique<JournalThread>(directory_->path(), directory_->journal_path(),
+                                             JournalCallbacks(), std::move(journal));
+  checkpoints_ = std::make_unique<ChiefCheckpoints>(
+      &options_, directory_.get(), &core_, [this](const absl::Status& why) { LoseDirectory(why); });
+  restoration_ = std::make_unique<Restoration>(&options_, &core_, checkpoints_.get());
+  CoreOptions core = CoreOptionsOf(options_, directory_->token(), continued);
+  core.clock_us = [this] { return NowUs(); };
+  core_.Create(std::move(core), this);
+  COHORT_ASSIGN_OR_RETURN(streams_, ControlStreams::Create(options_, &core_));
+  streams_->Start([this] { Tick(); });
+
+  absl::Status ready = WaitUntilReady();
+  // A chief that takes over removes this chief's token: no server can find it then.
+  if (absl::IsFailedPrecondition(ready)) COHORT_RETURN_IF_ERROR(directory_->Check());
+  return ready;
 }
 
-absl::Status ClusterCoordinator::CreateVariables(std::span<const v1::VariableSpec> variables,
-                                                 std::span<const v1::OptimizerSpec> optimizers,
-                                                 const v1::PartitionerSpec& partitioner,
-                                                 std::string_view placement) {
-  COHORT_RETURN_IF_ERROR(
-      impl_->definition()->SetVariables(variables, optimizers, partitioner, placement));
-  return impl_->restoration()->ResumeOrRestore();
+absl::Status CoordinatorImpl::WaitUntilReady() {
+  MutexLock lock(core_.mu());
+  CoordinatorCore* const core = core_.get();
+  const auto ready = [core] { return core->view().phase() == CoordinatorCore::Phase::kReady; };
+  COHORT_ASSIGN_OR_RETURN(const bool in_time,
+                          core_.Wait(ready, core_.Deadline(options_.task_timeout_s)));
+  if (!in_time) return core_.GaveUp();
+  return core_.failed() ? core->TakeError() : absl::OkStatus();
 }
 
-absl::Status ClusterCoordinator::CreateVariables(std::span<const v1::VariableSpec> variables,
-                                                 const v1::OptimizerSpec& optimizer,
-                                                 const v1::PartitionerSpec& partitioner,
-                                                 std::string_view placement) {
-  return CreateVariables(variables, {&optimizer, 1}, partitioner, placement);
+int64_t CoordinatorImpl::NowUs() const {
+  const auto since = options_.clock->Now() - start_;
+  return std::chrono::duration_cast<std::chrono::microseconds>(since).count() + 1;
 }
 
-absl::StatusOr<StepFunction> ClusterCoordinator::RegisterStep(const Program& program) {
-  return impl_->definition()->RegisterStep(program);
+void CoordinatorImpl::Tick() {
+  const int64_t now_us = NowUs();
+  std::string report;
+  {
+    MutexLock lock(core_.mu());
+    core_.get()->Tick(now_us);
+    ++ticks_;
+    core_.waits()->Wake();
+    core_.waits()->CheckFlag();
+    report = core_.waits()->TakeReport(
+        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(core_.mu()) { return WaitingFor(); });
+  }
+  if (!report.empty() && options_.on_wait) options_.on_wait(report);
 }
 
-absl::StatusOr<PerWorkerDataset> ClusterCoordinator::CreatePerWorkerDataset(
-    const v1::DatasetSpec& spec, const DatasetOptions& options) {
-  return impl_->definition()->CreatePerWorkerDataset(spec, options);
+std::string CoordinatorImpl::WaitingFor() const {
+  if (!closing_.empty()) return closing_;
+  std::string text = core_.get()->view().WaitingFor();
+  return text.empty() ? core_.waits()->Describe() : text;
 }
 
-absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(StepFunction step,
-                                                         std::vector<Tensor> arguments) {
-  return impl_->Schedule({.step = step, .arguments = std::move(arguments)});
+// ------------------------------------------------------------------ effects and the journal
+
+void CoordinatorImpl::Reconnect(Task task, const std::string& why) {
+  options_.log->Info("reconnect", {{"task", task.ToString()}, {"why", why}});
+  streams_->Reconnect(task);
 }
 
-absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(StepFunction step,
-                                                         PerWorkerDataset dataset,
-                                                         std::vector<Tensor> arguments) {
-  return impl_->Schedule({.step = step, .dataset = dataset, .arguments = std::move(arguments)});
+void CoordinatorImpl::ClosureDone(uint64_t token, const absl::Status& status,
+                                  v1::ClosureResult* result) {
+  if (!first_closure_.has_value() && status.ok()) first_closure_ = options_.clock->Now();
+  results_.Finish(token, status, result);
 }
 
-absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(ClosureSpec spec) {
-  return impl_->Schedule(std::move(spec));
+JournalThread::Callbacks CoordinatorImpl::JournalCallbacks() {
+  JournalThread::Callbacks callbacks;
+  callbacks.on_generation = [this](absl::StatusOr<uint64_t> generation) {
+    core_.Input([&](CoordinatorCore* core) { core->OnGeneration(generation); });
+  };
+  callbacks.on_recovered = [this](absl::StatusOr<Recovered> recovered) {
+    core_.Input([&](CoordinatorCore* core) { core->OnRecovered(std::move(recovered)); });
+  };
+  callbacks.on_durable = [this](uint64_t record) {
+    core_.Input([&](CoordinatorCore* core) { core->OnJournaled(record); });
+  };
+  callbacks.on_error = [this](const absl::Status& status, bool broken) {
+    options_.log->Failure(LogLevel::kError, "journal_error", status);
+    core_.Input([&](CoordinatorCore* core) {
+      if (broken) {
+        core->FailForGood(Annotate(status, "the journal"));
+      } else {
+        core->OnJournaled(status);
+      }
+    });
+  };
+  callbacks.on_segment_error = [this](const absl::Status& status) {
+    options_.log->Failure(LogLevel::kWarning, "journal_segment_failed", status);
+  };
+  callbacks.check = [this] { return directory_->Check(); };
+  callbacks.on_lost = [this](const absl::Status& status) { LoseDirectory(status); };
+  return callbacks;
 }
 
-absl::Status ClusterCoordinator::Join() { return impl_->JoinUntil(CallWaits::kForever).status(); }
-
-absl::StatusOr<bool> ClusterCoordinator::JoinFor(double seconds) {
-  return impl_->JoinUntil(std::chrono::steady_clock::now() + FromSeconds(seconds));
+void CoordinatorImpl::LoseDirectory(const absl::Status& why) {
+  options_.log->Failure(LogLevel::kError, "checkpoint_dir_lost", why);
+  core_.Input([&](CoordinatorCore* core) { core->FailForGood(why); });
 }
 
-absl::StatusOr<bool> ClusterCoordinator::Done() { return impl_->Done(); }
+// ------------------------------------------------------------------ the client's calls
 
-absl::Status ClusterCoordinator::Checkpoint(bool finished) {
-  return impl_->checkpoints()->Take(finished).status();
+absl::Status CoordinatorImpl::CreateVariables(std::span<const v1::VariableSpec> variables,
+                                              std::span<const v1::OptimizerSpec> optimizers,
+                                              const v1::PartitionerSpec& partitioner,
+                                              std::string_view placement) {
+  COHORT_RETURN_IF_ERROR(definition_.SetVariables(variables, optimizers, partitioner, placement));
+  return restoration_->ResumeOrRestore();
 }
 
-absl::Status ClusterCoordinator::StartCheckpoint() { return impl_->checkpoints()->StartOne(); }
-
-absl::StatusOr<std::string> ClusterCoordinator::CheckpointNow() {
-  return impl_->checkpoints()->TakeUnlessFinished();
+absl::StatusOr<RemoteValue> CoordinatorImpl::Schedule(ClosureSpec spec) {
+  MutexLock lock(core_.mu());
+  CoordinatorCore* const core = core_.get();
+  const auto room = [core, &spec] {
+    return !core->view().error_pending() && core->view().has_room(spec);
+  };
+  if (!core_.failed() && !room()) {
+    COHORT_RETURN_IF_ERROR(core_.Wait(room, CallWaits::kForever).status());
+  }
+  auto [token, value] = results_.New();
+  spec.token = token;
+  const absl::StatusOr<uint64_t> id = core->Schedule(std::move(spec));
+  if (id.ok()) return std::move(value);
+  results_.Forget(token);
+  return id.status();
 }
 
-absl::Status ClusterCoordinator::SetMode(const ModeSettings& settings) {
-  return impl_->SetMode(settings);
+absl::StatusOr<bool> CoordinatorImpl::JoinUntil(TimePoint deadline) {
+  MutexLock lock(core_.mu());
+  CoordinatorCore* const core = core_.get();
+  core->AddWaiting(1);
+  const absl::StatusOr<bool> finished =
+      core_.Wait([core] { return core->view().idle(); }, deadline);
+  core->AddWaiting(-1);
+  COHORT_RETURN_IF_ERROR(finished.status());
+  if (!*finished) return false;
+  COHORT_RETURN_IF_ERROR(core->TakeError());
+  return true;
 }
 
-absl::Status ClusterCoordinator::Restore() { return impl_->restoration()->Restore(); }
+absl::StatusOr<bool> CoordinatorImpl::Done() {
+  MutexLock lock(core_.mu());
+  CoordinatorCore* const core = core_.get();
+  core->AddWaiting(1);  // a step that only waits for more closures is closed now
+  core->AddWaiting(-1);
+  const auto settled = [core] { return !core->view().error_pending(); };
+  COHORT_RETURN_IF_ERROR(core_.Wait(settled, CallWaits::kForever).status());
+  COHORT_RETURN_IF_ERROR(core->TakeError());
+  return core->view().idle();
+}
 
-absl::StatusOr<std::map<std::string, Tensor>> ClusterCoordinator::ReadVariables() {
-  COHORT_ASSIGN_OR_RETURN(const std::string path, impl_->checkpoints()->Take(/*finished=*/false));
+std::vector<UnfinishedClosure> CoordinatorImpl::Unfinished() const {
+  MutexLock lock(core_.mu());
+  return core_.get()->view().Unfinished();
+}
+
+absl::Status CoordinatorImpl::EndEpoch() {
+  MutexLock lock(core_.mu());
+  return core_.get()->EndEpoch();
+}
+
+absl::Status CoordinatorImpl::SetMode(const ModeSettings& settings) {
+  MutexLock lock(core_.mu());
+  CoordinatorCore* const core = core_.get();
+  COHORT_RETURN_IF_ERROR(core->SetMode(settings));
+  const auto changed = [core] { return !core->view().steps.mode().changing(); };
+  COHORT_RETURN_IF_ERROR(core_.Wait(changed, CallWaits::kForever).status());
+  if (core_.failed()) return core->TakeError();
+  if (core->view().steps.mode().settings() == settings) return absl::OkStatus();
+  return Aborted("the cluster was rolled back before the mode changed: set it again");
+}
+
+absl::StatusOr<std::map<std::string, Tensor>> CoordinatorImpl::ReadVariables() {
+  COHORT_ASSIGN_OR_RETURN(const std::string path, checkpoints_->Take(/*finished=*/false));
   COHORT_ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(path, {}));
   std::map<std::string, Tensor> out;
   for (const auto& [key, tensor] : reader->tensors()) {
@@ -100,19 +334,117 @@ absl::StatusOr<std::map<std::string, Tensor>> ClusterCoordinator::ReadVariables(
   return out;
 }
 
-absl::Status ClusterCoordinator::Shutdown(const std::string& reason, bool job_finished) {
-  return impl_->Shutdown(reason, job_finished);
+CoordinatorState CoordinatorImpl::state() const {
+  MutexLock lock(core_.mu());
+  CoordinatorState s{core_.get()->view().State()};
+  s.waiting_for = WaitingFor();
+  s.ticks = ticks_;
+  s.journal_fsyncs = journal_->fsyncs();
+  s.checkpoint_age_seconds = ToSeconds(checkpoints_->age());
+  s.first_closure = first_closure_;
+  return s;
 }
 
-void ClusterCoordinator::Close() { impl_->Close(); }
-void ClusterCoordinator::Flush() { impl_->Flush(); }
-void ClusterCoordinator::Interrupt() { impl_->Interrupt(); }
-CoordinatorState ClusterCoordinator::state() const { return impl_->state(); }
-v1::Layout ClusterCoordinator::layout() const { return impl_->definition()->layout(); }
-std::string ClusterCoordinator::newest_checkpoint() const { return impl_->checkpoints()->newest(); }
-std::vector<UnfinishedClosure> ClusterCoordinator::Unfinished() const {
-  return impl_->Unfinished();
+// ------------------------------------------------------------------ the end
+
+void CoordinatorImpl::Flush() {
+  MutexLock lock(core_.mu());
+  CoordinatorCore* const core = core_.get();
+  // After Shutdown the phase differs, and there is nothing to flush.
+  if (core == nullptr || core->view().phase() != CoordinatorCore::Phase::kReady) return;
+  core->Flush();
+  // It does not wait for a full disk either.
+  const auto clean = [core] {
+    return core->view().settlement.clean() || core->view().journal.refused();
+  };
+  // It waits even after an interrupt, because callers flush after one.
+  core_.WaitDespiteInterrupt(clean, core_.Deadline(options_.flush_limit_s));
 }
-absl::Status ClusterCoordinator::EndEpoch() { return impl_->EndEpoch(); }
+
+absl::Status CoordinatorImpl::Shutdown(const std::string& reason, bool job_finished) {
+  bool journaled = false;
+  std::string waiting_for;
+  {
+    MutexLock lock(core_.mu());
+    CoordinatorCore* const core = core_.get();
+    core->Stop(reason, job_finished);
+    const auto stopped = [core] {
+      return core->view().phase() == CoordinatorCore::Phase::kStopped;
+    };
+    COHORT_ASSIGN_OR_RETURN(const bool in_time, core_.Wait(stopped, core_.Deadline(30)));
+    if (core_.failed()) return core->TakeError();
+    if (!in_time) return DeadlineExceeded("the end of the job could not be journaled in time");
+    journaled = core->view().stop_journaled();
+    waiting_for = core->view().WaitingFor();
+    streams_->StopDialing();
+  }
+  if (!journaled) {
+    options_.log->Warning("job_end_not_journaled",
+                          {{"why", waiting_for}, {"proof", checkpoints_->newest()}});
+  }
+  COHORT_ASSIGN_OR_RETURN(const int open, streams_->WaitUntilClosed(core_.Deadline(10)));
+  if (open > 0) options_.log->Warning("tasks_still_there", {{"count", open}});
+  return absl::OkStatus();
+}
+
+void CoordinatorImpl::Close() {
+  if (std::exchange(closed_, true)) return;
+  Flush();
+  fetches_->Close();
+  if (streams_ != nullptr) {
+    streams_->StopDialing();
+    streams_->Shutdown();
+  }
+  // The threads end in this order because each one feeds the next.
+  if (checkpoints_ != nullptr) {
+    AwaitEnd("a manifest is being written",
+             [this](TimePoint deadline) { return checkpoints_->EndCommits(deadline); });
+  }
+  if (journal_ != nullptr) {
+    AwaitEnd("the journal is being written",
+             [this](TimePoint deadline) { return journal_->EndUntil(deadline); });
+  }
+  if (checkpoints_ != nullptr) {
+    AwaitEnd("old checkpoints are being deleted",
+             [this](TimePoint deadline) { return checkpoints_->EndDeletions(deadline); });
+  }
+  MutexLock lock(core_.mu());
+  results_.FinishAll(Cancelled("the coordinator is gone"));
+}
+
+void CoordinatorImpl::AwaitEnd(const char* what, const std::function<bool(TimePoint)>& ended_by) {
+  const TimePoint since = options_.clock->Now();
+  std::string waiting;
+  while (!ended_by(core_.Deadline(waiting.empty() ? 1 : 3))) {
+    waiting = fmt::format("waiting for the storage of {}: {}, {:.0f} s", options_.checkpoint_dir,
+                          what, ToSeconds(options_.clock->Now() - since));
+    {
+      MutexLock lock(core_.mu());
+      closing_ = waiting;
+    }
+    if (options_.on_wait) options_.on_wait(waiting);
+  }
+  MutexLock lock(core_.mu());
+  closing_.clear();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ClusterCoordinator>> ClusterCoordinator::Start(
+    const CoordinatorOptions& options) {
+  absl::Status failed = LoadPlugins(options.plugins, options.log);
+  auto coordinator = std::make_unique<CoordinatorImpl>(options);
+  if (failed.ok()) failed = coordinator->Begin();
+  if (failed.ok()) return coordinator;
+  if (options.on_failed_start) options.on_failed_start(failed);
+  return failed;
+}
+
+absl::Status ClusterCoordinator::CreateVariables(std::span<const v1::VariableSpec> variables,
+                                                 const v1::OptimizerSpec& optimizer,
+                                                 const v1::PartitionerSpec& partitioner,
+                                                 std::string_view placement) {
+  return CreateVariables(variables, {&optimizer, 1}, partitioner, placement);
+}
 
 }  // namespace cohort

@@ -105,30 +105,29 @@ struct DatasetOptions {
 // others until the disk has room.
 //
 // Thread-safe; Schedule, Join and so on are meant for one thread.
-class ClusterCoordinator final : public TrainingCluster {
+class ClusterCoordinator : public TrainingCluster {
  public:
   // Dials all tasks, waits for them, and adopts them. Errors: DeadlineExceeded that names the
   // missing tasks; FailedPrecondition if a task works for another chief, is not the expected
   // task, or does not see the checkpoint directory; Unavailable if another chief has the
-  // directory (directory_lock.h); those of the journal.
+  // directory (directory_lock.h); those of the journal. The destructor calls Close.
   static absl::StatusOr<std::unique_ptr<ClusterCoordinator>> Start(
       const CoordinatorOptions& options);
-  // Calls Close.
-  ~ClusterCoordinator() override;
   // Writes a last settle record and leaves the tasks as they are: another chief may continue. If
   // storage does not answer, Close waits for it and reports the wait to on_wait; a caller that
   // cannot wait uses another thread. After Close only state() and layout() are useful. Not
   // thread-safe.
-  void Close();
+  virtual void Close() = 0;
 
   // Cuts the variables into shards and places them. If the servers hold exactly these variables
   // from an earlier incarnation of this chief, they keep them. Otherwise it restores the newest
   // checkpoint of the directory; if there is none, it initializes the variables. `placement`:
   // "balanced" (also ""), "round_robin". `optimizers`: those that VariableSpec.optimizer counts;
   // one optimizer is that of all variables, unless they name another.
-  absl::Status CreateVariables(std::span<const v1::VariableSpec> variables,
-                               std::span<const v1::OptimizerSpec> optimizers,
-                               const v1::PartitionerSpec& partitioner, std::string_view placement);
+  virtual absl::Status CreateVariables(std::span<const v1::VariableSpec> variables,
+                                       std::span<const v1::OptimizerSpec> optimizers,
+                                       const v1::PartitionerSpec& partitioner,
+                                       std::string_view placement) = 0;
   absl::Status CreateVariables(std::span<const v1::VariableSpec> variables,
                                const v1::OptimizerSpec& optimizer,
                                const v1::PartitionerSpec& partitioner, std::string_view placement);
@@ -136,58 +135,38 @@ class ClusterCoordinator final : public TrainingCluster {
   // Errors: those of CheckMessageSizes, from this call or CreateVariables, whichever comes last. If
   // an optimizer clips gradients, CreateVariables must be called first (except in mode sync); it
   // returns FailedPrecondition otherwise.
-  absl::StatusOr<StepFunction> RegisterStep(const Program& program);
+  virtual absl::StatusOr<StepFunction> RegisterStep(const Program& program) = 0;
   // Each call creates a new iterator, even for an equal spec. A restarted chief gets the iterators
   // of its earlier incarnation if it creates them in the same order.
-  absl::StatusOr<PerWorkerDataset> CreatePerWorkerDataset(const v1::DatasetSpec& spec,
-                                                          const DatasetOptions& options);
+  virtual absl::StatusOr<PerWorkerDataset> CreatePerWorkerDataset(
+      const v1::DatasetSpec& spec, const DatasetOptions& options) = 0;
 
-  // Returns at once unless the queue of 262,144 closures is full; then it waits.
-  absl::StatusOr<RemoteValue> Schedule(StepFunction step, std::vector<Tensor> arguments);
+  // Return at once unless the queue of 262,144 closures is full; then they wait.
+  using TrainingCluster::Schedule;
+  absl::StatusOr<RemoteValue> Schedule(StepFunction step, std::vector<Tensor> arguments) {
+    return Schedule({.step = step, .arguments = std::move(arguments)});
+  }
   absl::StatusOr<RemoteValue> Schedule(StepFunction step, PerWorkerDataset dataset,
-                                       std::vector<Tensor> arguments = {});
-  absl::StatusOr<RemoteValue> Schedule(ClosureSpec spec) override;
-
-  absl::Status Join() override;
-  absl::StatusOr<bool> JoinFor(double seconds) override;
+                                       std::vector<Tensor> arguments = {}) {
+    return Schedule({.step = step, .dataset = dataset, .arguments = std::move(arguments)});
+  }
   // True if everything is finished. Waits only while an error is becoming ready.
-  absl::StatusOr<bool> Done();
+  virtual absl::StatusOr<bool> Done() = 0;
 
-  absl::Status Checkpoint(bool finished = false) override;
-  absl::Status StartCheckpoint() override;
   // Takes a checkpoint beside the training loop, and returns its directory. Thread-safe. Errors:
   // those of Checkpoint; FailedPrecondition if the job's last checkpoint is committed, because the
   // newest one must remain the last one.
-  absl::StatusOr<std::string> CheckpointNow();
-  absl::Status SetMode(const ModeSettings& request) override;
-  // Waits for a lost server for task_timeout_s; the error names it.
-  absl::Status Restore() override;
-
+  virtual absl::StatusOr<std::string> CheckpointNow() = 0;
   // Takes a checkpoint and returns the values of all variables in it, by name.
-  absl::StatusOr<std::map<std::string, Tensor>> ReadVariables();
+  virtual absl::StatusOr<std::map<std::string, Tensor>> ReadVariables() = 0;
 
-  // Returns when the end is journaled and the tasks have closed their streams (10 s at most). If
-  // the last checkpoint records that the job is finished, a full disk does not delay this call.
-  // Errors: DeadlineExceeded if the journal does not accept the end within 30 s.
-  absl::Status Shutdown(const std::string& reason, bool job_finished) override;
   // Makes finished closures durable. Waits at most `flush_limit_s`, and not for a full disk.
-  void Flush();
+  virtual void Flush() = 0;
   // Makes every call that waits return Cancelled, now and later. Thread-safe.
-  void Interrupt();
+  virtual void Interrupt() = 0;
 
-  CoordinatorState state() const override;
   // Returns the shards and their servers.
-  v1::Layout layout() const;
-  std::string newest_checkpoint() const override;
-
-  // These are for the job runner.
-  std::vector<UnfinishedClosure> Unfinished() const override;
-  absl::Status EndEpoch() override;
-
- private:
-  class Impl;
-  explicit ClusterCoordinator(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  virtual v1::Layout layout() const = 0;
 };
 
 }  // namespace cohort

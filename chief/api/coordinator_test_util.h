@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "chief/api/coordinator.h"
-#include "chief/api/fake_peers.h"
+#include "chief/api/fake_peers_test_util.h"
 #include "common/graph/expr.h"
 #include "common/graph/program_builder.h"
 #include "common/rpc/stream/completion_loop.h"

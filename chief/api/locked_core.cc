@@ -1,10 +1,76 @@
 #include "chief/api/locked_core.h"
 
+#include <chrono>
 #include <utility>
 
 #include "common/base/status.h"
 
 namespace cohort {
+
+CallWaits::CallWaits(const Clock* clock, const std::atomic<bool>* interrupt)
+    : clock_(clock), flag_(interrupt), next_report_(clock->Now() + std::chrono::seconds(1)) {}
+
+absl::StatusOr<bool> CallWaits::Wait(Mutex* mu, const Condition& condition, TimePoint deadline,
+                                     const Description& description) {
+  const Call call{condition, description};
+  calls_.push_back(&call);
+  bool holds = condition();
+  bool in_time = true;
+  while (!holds && in_time && !interrupted_) {
+    if (deadline == kForever) {
+      changed_.Wait(mu);
+    } else {
+      in_time = changed_.WaitUntil(mu, deadline);
+    }
+    holds = condition();
+  }
+  calls_.remove(&call);
+  if (!holds && interrupted_) return Cancelled("interrupted");
+  return holds;
+}
+
+bool CallWaits::WaitDespiteInterrupt(Mutex* mu, const Condition& condition, TimePoint deadline) {
+  const Description none;
+  const Call call{condition, none};
+  calls_.push_back(&call);
+  bool holds = condition();
+  while (!holds && changed_.WaitUntil(mu, deadline)) holds = condition();
+  calls_.remove(&call);
+  return holds;
+}
+
+void CallWaits::Wake() {
+  for (const Call* call : calls_) {
+    if (call->condition()) {
+      changed_.SignalAll();
+      return;
+    }
+  }
+}
+
+void CallWaits::Interrupt() {
+  interrupted_ = true;
+  changed_.SignalAll();
+}
+
+void CallWaits::CheckFlag() {
+  if (flag_ != nullptr && *flag_ && !interrupted_) Interrupt();
+}
+
+std::string CallWaits::Describe() const {
+  for (const Call* call : calls_) {
+    if (!call->description) continue;
+    if (std::string text = call->description(); !text.empty()) return text;
+  }
+  return "";
+}
+
+std::string CallWaits::TakeReport(const Description& text) {
+  if (calls_.empty() || clock_->Now() < next_report_) return "";
+  std::string report = text();
+  next_report_ = clock_->Now() + std::chrono::seconds(report.empty() ? 1 : 3);
+  return report;
+}
 
 LockedCore::LockedCore(const Clock* clock, double task_timeout_s,
                        const std::atomic<bool>* interrupt)
@@ -43,6 +109,17 @@ absl::Status LockedCore::GaveUp() const {
   return DeadlineExceeded(
       "{}: gave up after {} s; start what is missing, or correct its address in TF_CONFIG",
       core_->view().WaitingFor(), task_timeout_s_);
+}
+
+void WaitingFetches::AddWaiting(int calls) {
+  MutexLock lock(&mu_);
+  if (core_ == nullptr) return;
+  core_->Input([calls](CoordinatorCore* core) { core->AddWaiting(calls); });
+}
+
+void WaitingFetches::Close() {
+  MutexLock lock(&mu_);
+  core_ = nullptr;
 }
 
 }  // namespace cohort

@@ -1,11 +1,25 @@
 #include "chief/api/start_options.h"
 
+#include <vector>
+
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/graph/pull_ahead.h"
 #include "common/plugin/load_plugins.h"
 
 namespace cohort {
+namespace {
+
+// By index.
+std::vector<std::string> AddressesOf(const CoordinatorOptions& options, Role role) {
+  std::vector<std::string> out;
+  for (const auto& [index, address] : options.cluster.tasks(role)) {
+    out.push_back(address.ToString());
+  }
+  return out;
+}
+
+}  // namespace
 
 absl::Status CheckOptions(const CoordinatorOptions& options) {
   for (const Role role : {Role::kWorker, Role::kPs}) {
@@ -40,14 +54,6 @@ absl::Status CheckOptions(const CoordinatorOptions& options) {
         ExitCode::kConfig);
   }
   return absl::OkStatus();
-}
-
-std::vector<std::string> AddressesOf(const CoordinatorOptions& options, Role role) {
-  std::vector<std::string> out;
-  for (const auto& [index, address] : options.cluster.tasks(role)) {
-    out.push_back(address.ToString());
-  }
-  return out;
 }
 
 CoreOptions CoreOptionsOf(const CoordinatorOptions& options, const std::string& token,

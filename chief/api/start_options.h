@@ -4,7 +4,6 @@
 #include <absl/status/status.h>
 
 #include <string>
-#include <vector>
 
 #include "chief/api/coordinator.h"
 #include "chief/core/core_types.h"
@@ -16,8 +15,6 @@ namespace cohort {
 // Errors (exit 78): InvalidArgument if a role has no tasks or gaps in their indices, if there is no
 // checkpoint directory, or if pull_ahead is too large or does not go with the mode.
 absl::Status CheckOptions(const CoordinatorOptions& options);
-// Returns the addresses of a role's tasks, by index.
-std::vector<std::string> AddressesOf(const CoordinatorOptions& options, Role role);
 // `token`: the checkpoint directory's token. `continued`: the journal has records.
 CoreOptions CoreOptionsOf(const CoordinatorOptions& options, const std::string& token,
                           bool continued);

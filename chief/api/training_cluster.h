@@ -34,12 +34,12 @@ class TrainingCluster {
   // Takes a checkpoint and waits until it is committed; training continues meanwhile. `finished`:
   // it is the job's last one. Errors: the reason why it was not committed; the previous checkpoint
   // then stays the newest.
-  virtual absl::Status Checkpoint(bool finished) = 0;
+  virtual absl::Status Checkpoint(bool finished = false) = 0;
   // Starts a checkpoint if none is active, and does not wait for it. The cluster counts and logs
   // its end.
   virtual absl::Status StartCheckpoint() = 0;
   // After a lost server: waits for it and rolls the whole cluster back to the newest checkpoint, or
-  // to the initial state if there is none.
+  // to the initial state if there is none. Waits for task_timeout_s; the error names the server.
   virtual absl::Status Restore() = 0;
 
   // Changes the consistency mode while the job runs, and waits until the change is durable. Errors:
@@ -50,7 +50,9 @@ class TrainingCluster {
   virtual std::vector<UnfinishedClosure> Unfinished() const = 0;
   // Journals the epoch's metrics and starts those of the next epoch.
   virtual absl::Status EndEpoch() = 0;
-  // Ends the job: when the end is durable, asks every task to end.
+  // Ends the job: when the end is durable, asks every task to end, and waits for that (10 s at
+  // most). If the last checkpoint records that the job is finished, a full disk does not delay this
+  // call. Errors: DeadlineExceeded if the journal does not accept the end within 30 s.
   virtual absl::Status Shutdown(const std::string& reason, bool job_finished) = 0;
 
   virtual CoordinatorState state() const = 0;

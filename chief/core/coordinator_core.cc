@@ -20,7 +20,9 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, CoreEffects* effects)
       rollback_(&context_.options, &outbox_),
       cut_(&context_.options, &outbox_),
       setup_(&context_, &outbox_, &settlement_),
-      closures_(&context_, &outbox_, &settlement_),
+      queue_(context_.options.queue_capacity, context_.options.workers.size()),
+      error_(&context_, &queue_, &unfinished_),
+      closures_(&context_, &outbox_, &settlement_, &queue_, &unfinished_, &error_),
       steps_(&context_, &outbox_, &closures_),
       scheduler_(&context_, &outbox_, &settlement_, &closures_),
       dispatcher_({.context = &context_,
@@ -29,6 +31,7 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, CoreEffects* effects)
                    .settlement = &settlement_,
                    .setup = &setup_,
                    .closures = &closures_,
+                   .error = &error_,
                    .steps = &steps_,
                    .gate = [this] { return Gate(); }}),
       end_(&outbox_) {}
@@ -102,8 +105,8 @@ void CoordinatorCore::LosePs(int ps, const std::string& why) {
 }
 
 void CoordinatorCore::CheckStranded() {
-  const bool stranded = phase() == Phase::kReady && served() && closures_.queue().size() > 0 &&
-                        !closures_.failed() && view_.ready_workers() == 0;
+  const bool stranded = phase() == Phase::kReady && served() && queue_.size() > 0 &&
+                        !error_.raised() && view_.ready_workers() == 0;
   if (!stranded) {
     stranded_since_us_ = -1;
     return;
@@ -329,7 +332,7 @@ void CoordinatorCore::OnJournaled(const absl::StatusOr<uint64_t>& durable) {
     for (int ps = 0; ps < membership_.ps(); ++ps) hellos.push_back(&servers_.hello(ps));
     const uint64_t end = steps_.TakeOver(recovered_mode_, hellos).next_place();
     const bool refuse = steps_.sync() && !context_.options.test_faults.counts_older_results;
-    if (refuse) closures_.RefuseResultsFrom(end);
+    if (refuse) unfinished_.RefuseResultsFrom(end);
     for (int worker = 0; worker < membership_.workers(); ++worker) {
       if (membership_.adopted(WorkerTask(worker))) SetUpWorker(worker);
     }
@@ -362,7 +365,7 @@ uint64_t CoordinatorCore::Flush() {
 absl::StatusOr<uint64_t> CoordinatorCore::Schedule(ClosureSpec spec) {
   const Advancing advancing(this);
   COHORT_RETURN_IF_ERROR(TakeError());
-  if (closures_.failed()) return FailedPrecondition("an error is about to be raised");
+  if (error_.raised()) return FailedPrecondition("an error is about to be raised");
   if (phase() != Phase::kReady || !served() || rollback_.active()) {
     return FailedPrecondition("the variables are not served: {}",
                               variables_.has_layout()
@@ -381,7 +384,7 @@ absl::StatusOr<uint64_t> CoordinatorCore::Schedule(ClosureSpec spec) {
 }
 
 absl::Status CoordinatorCore::TakeError() {
-  return phase() == Phase::kFailed ? failure_ : closures_.TakeError();
+  return phase() == Phase::kFailed ? failure_ : error_.Take();
 }
 
 void CoordinatorCore::FailForGood(absl::Status why) {
@@ -419,7 +422,7 @@ void CoordinatorCore::AdvanceCut() {
   if (cut_.state() != Cut::State::kDraining) return;
   // Between two synchronous steps nothing has to be drained: what is staged is in no snapshot.
   if (steps_.sync() && !steps_.at_boundary()) return;
-  const size_t in_flight = steps_.sync() ? 0 : closures_.queue().training_in_flight();
+  const size_t in_flight = steps_.sync() ? 0 : queue_.training_in_flight();
   if (in_flight > 0 && std::exchange(recall_due_, false)) dispatcher_.Recall();
   if (!cut_.drained(in_flight, context_.now_us)) return;
   if (!view_.all_ps_there()) {

@@ -16,6 +16,7 @@
 #include "chief/core/cut.h"
 #include "chief/core/dispatcher.h"
 #include "chief/core/job_end.h"
+#include "chief/core/job_error.h"
 #include "chief/core/journal_watch.h"
 #include "chief/core/membership.h"
 #include "chief/core/open_closures.h"
@@ -172,23 +173,26 @@ class CoordinatorCore {
   void JournalCounters();
 
   // The parts stand in the order in which they depend on each other.
-  CoreContext context_;         // options, phase, clock, timeline: what all parts read
-  Outbox outbox_;               // what all parts send
-  JournalWatch journal_watch_;  // which records are durable
-  Membership membership_;       // links to the tasks
-  ClusterAdoption adoption_;    // the phases up to kReady
-  Settlement settlement_;       // settled ids, metrics, epochs
-  Servers servers_;             // hellos, terms and grace of the servers
-  ServedVariables variables_;   // layout, timeline, whether they are served
-  Rollback rollback_;           // the walk to an older state
-  Cut cut_;                     // the walk to a checkpoint
-  WorkerSetup setup_;           // programs and resources on workers
-  OpenClosures closures_;       // queue, unfinished closures, the job's error
-  Steps steps_;                 // the mode, and synchronous steps
-  ClosureScheduler scheduler_;  // ids and places of new closures
-  Dispatcher dispatcher_;       // closures on workers
-  JobEnd end_;                  // the walk of Stop
-  ClusterCounters counters_;    // lost tasks, rollbacks, restarts
+  CoreContext context_;            // options, phase, clock, timeline: what all parts read
+  Outbox outbox_;                  // what all parts send
+  JournalWatch journal_watch_;     // which records are durable
+  Membership membership_;          // links to the tasks
+  ClusterAdoption adoption_;       // the phases up to kReady
+  Settlement settlement_;          // settled ids, metrics, epochs
+  Servers servers_;                // hellos, terms and grace of the servers
+  ServedVariables variables_;      // layout, timeline, whether they are served
+  Rollback rollback_;              // the walk to an older state
+  Cut cut_;                        // the walk to a checkpoint
+  WorkerSetup setup_;              // programs and resources on workers
+  ClosureQueue queue_;             // closures that are scheduled
+  UnfinishedClosures unfinished_;  // those that have to be scheduled again
+  JobError error_;                 // the job's error
+  OpenClosures closures_;          // the ends of closures
+  Steps steps_;                    // the mode, and synchronous steps
+  ClosureScheduler scheduler_;     // ids and places of new closures
+  Dispatcher dispatcher_;          // closures on workers
+  JobEnd end_;                     // the walk of Stop
+  ClusterCounters counters_;       // lost tasks, rollbacks, restarts
   std::optional<v1::ModeChange> recovered_mode_;  // from the journal
   bool recall_due_ = false;         // a cut begins, or workers may have received closures since
   int64_t stranded_since_us_ = -1;  // when work began to wait without an available worker
@@ -203,6 +207,7 @@ class CoordinatorCore {
                        .rollback = rollback_,
                        .cut = cut_,
                        .closures = closures_,
+                       .error = error_,
                        .steps = steps_,
                        .scheduler = scheduler_,
                        .dispatcher = dispatcher_,

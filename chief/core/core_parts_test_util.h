@@ -27,7 +27,9 @@ struct CoreParts {
         membership(&context.options, &outbox),
         settlement(&outbox, 50'000),
         setup(&context, &outbox, &settlement),
-        closures(&context, &outbox, &settlement) {
+        queue(context.options.queue_capacity, context.options.workers.size()),
+        error(&context, &queue, &unfinished),
+        closures(&context, &outbox, &settlement, &queue, &unfinished, &error) {
     context.phase = CorePhase::kReady;
     context.now_us = 1'000'000;
     context.timeline = 1;
@@ -56,9 +58,7 @@ struct CoreParts {
     setup.Finish(worker);
   }
   // Queues a closure of program 0, with the id as its place and token.
-  void Queue(uint64_t id, bool by_job = true) {
-    closures.Add(NewClosure(id, by_job), /*holder=*/-1, 0);
-  }
+  void Queue(uint64_t id, bool by_job = true) { queue.Add(NewClosure(id, by_job)); }
   static std::unique_ptr<Closure> NewClosure(uint64_t id, bool by_job = true) {
     auto closure = std::make_unique<Closure>();
     closure->id = id;
@@ -87,6 +87,9 @@ struct CoreParts {
   Membership membership;
   Settlement settlement;
   WorkerSetup setup;
+  ClosureQueue queue;
+  UnfinishedClosures unfinished;
+  JobError error;
   OpenClosures closures;
 };
 

@@ -10,6 +10,7 @@
 #include "chief/core/cut.h"
 #include "chief/core/dispatcher.h"
 #include "chief/core/job_end.h"
+#include "chief/core/job_error.h"
 #include "chief/core/journal_watch.h"
 #include "chief/core/membership.h"
 #include "chief/core/open_closures.h"
@@ -35,6 +36,7 @@ struct CoreView {
   const Rollback& rollback;
   const Cut& cut;
   const OpenClosures& closures;
+  const JobError& error;
   const Steps& steps;
   const ClosureScheduler& scheduler;
   const Dispatcher& dispatcher;
@@ -48,7 +50,7 @@ struct CoreView {
   int ready_workers() const { return dispatcher.pace().count_available(); }
   // True if nothing is scheduled, and no closure still runs after an error.
   bool idle() const { return closures.queue().size() == 0 && !error_pending(); }
-  bool error_pending() const { return closures.error_pending(); }
+  bool error_pending() const { return error.cancelling(); }
   // True if Schedule accepts the closure now. A full queue still accepts an unfinished place,
   // because all closures in the queue may have to wait for that one.
   bool has_room(const ClosureSpec& spec) const {

@@ -30,7 +30,7 @@ void Dispatcher::OnScheduled(uint64_t id) {
     wake_idle_ = true;
     return;
   }
-  parts_.steps->Enter(parts_.closures->Find(id));
+  parts_.steps->Enter(queue_->Find(id));
   if (queue_->InFlightOn(c->worker).size() == 1) {
     pace_.OnFirstWork(c->worker);
   }
@@ -81,7 +81,7 @@ bool Dispatcher::OnResult(int worker, v1::ClosureResult* result) {
   OpenClosures& closures = *parts_.closures;
   CheckMetrics(worker, result);
   const absl::Status status = StatusFromProto(result->status());
-  Closure* const c = closures.Find(result->id());
+  Closure* const c = queue_->Find(result->id());
   if (c == nullptr ? !closures.FinishUnfinished(result)
                    : !IsWanted(*c, worker, *result, status.ok())) {
     ++counters_.late_results;
@@ -104,7 +104,7 @@ bool Dispatcher::OnResult(int worker, v1::ClosureResult* result) {
     return false;
   }
   if (result->not_started()) {
-    closures.TakeBack(c);
+    queue_->TakeBack(c);
     if (queue_->InFlightOn(worker).empty()) pace_.OnWorkReturned(worker);
     return false;
   }
@@ -178,7 +178,7 @@ void Dispatcher::RepeatStep(const std::string& why) {
     std::vector<uint64_t> cancel;
     const std::deque<uint64_t> ids = queue_->InFlightOn(i);
     for (const uint64_t id : ids) {
-      Closure* const c = parts_.closures->Find(id);
+      Closure* const c = queue_->Find(id);
       if (!c->step.sync()) continue;
       c->min_attempt = c->attempt + 1;
       cancel.push_back(id);
@@ -213,12 +213,12 @@ void Dispatcher::ClaimInHand(int worker, const v1::WorkerHello& hello) {
       // The error waits until the worker has given the closure up, but only once. If the worker was
       // dropped because of this closure, it may run forever.
       if (!workers_[static_cast<size_t>(worker)].dropped) {
-        parts_.closures->Hold(hand.id(), worker, hand.attempt());
+        parts_.closures->unfinished().Hold(hand.id(), worker, hand.attempt());
       }
       unwanted.push_back(hand.id());
     } else if (!MayClaim(hand.id()) || !parts_.closures->Claim(hand.id(), worker, hand.attempt())) {
       unwanted.push_back(hand.id());
-    } else if (Closure* const c = parts_.closures->Find(hand.id()); c != nullptr) {
+    } else if (Closure* const c = queue_->Find(hand.id()); c != nullptr) {
       parts_.steps->Enter(c);
     }
   }
@@ -235,7 +235,7 @@ bool Dispatcher::MayClaim(uint64_t id) const {
 
 void Dispatcher::OnLost(int worker) {
   const uint64_t copy = std::exchange(workers_[static_cast<size_t>(worker)].copy, 0);
-  if (Closure* const c = parts_.closures->Find(copy); c != nullptr && c->copy_worker == worker) {
+  if (Closure* const c = queue_->Find(copy); c != nullptr && c->copy_worker == worker) {
     c->copy_worker = -1;
   }
   TakeFrom(worker, /*lost=*/true);
@@ -260,7 +260,7 @@ void Dispatcher::TakeFrom(int worker, bool lost) {
   const std::deque<uint64_t> ids = queue_->InFlightOn(worker);
   bool in_ring = false;
   for (size_t i = 0; i < ids.size(); ++i) {
-    Closure* const c = parts_.closures->Find(ids[i]);
+    Closure* const c = queue_->Find(ids[i]);
     in_ring |= c->step.sync() && c->ring_places > 0;
     // A worker runs its closures in order: only the first can have killed it.
     if (lost && i == 0) c->killed.push_back(WorkerTask(worker));
@@ -271,7 +271,7 @@ void Dispatcher::TakeFrom(int worker, bool lost) {
     }
   }
   if (!lost) Cancel(worker, cancel);
-  parts_.closures->Release(worker);
+  parts_.closures->unfinished().Release(worker);
   WakeAll();
   // A worker whose stream is lost may come back with its part of the sum.
   if (!lost && in_ring) {
@@ -303,7 +303,7 @@ void Dispatcher::Recall() {
     v1::ChiefToWorker message;
     v1::CancelClosures* const cancel = message.mutable_cancel();
     for (const uint64_t id : queue_->InFlightOn(i)) {
-      Closure* const c = parts_.closures->Find(id);
+      Closure* const c = queue_->Find(id);
       if (!c->spec.training || !parts_.closures->CheckLimits(*c).ok()) continue;
       if (std::exchange(c->recalled, true)) continue;
       cancel->add_ids(id);
@@ -331,7 +331,7 @@ void Dispatcher::CancelOlderTimelines() {
 // ------------------------------------------------------------------ deadlines
 
 void Dispatcher::CheckCancel() {
-  if (!parts_.closures->CancelOverdue()) return;
+  if (!parts_.error->CancelOverdue()) return;
   for (int i = 0; i < count(); ++i) {
     if (parts_.closures->ClosuresOn(i).empty()) continue;
     workers_[static_cast<size_t>(i)].dropped = true;
@@ -403,8 +403,7 @@ Closure* Dispatcher::NextFor(int worker, const DispatchGate& gate) {
   const int owner = next == nullptr ? -1 : parts_.steps->open().WorkerOf(*next);
   const bool training = gate.training && next != nullptr && parts_.steps->Admits(*next) &&
                         (owner < 0 || owner == worker);
-  Closure* const c =
-      parts_.closures->Dispatch(worker, training, gate.ids_end, parts_.steps->AdmitsOthers());
+  Closure* const c = queue_->Dispatch(worker, training, gate.ids_end, parts_.steps->AdmitsOthers());
   if (c != nullptr && c->spec.training) parts_.steps->Enter(c);
   return c;
 }
@@ -435,7 +434,7 @@ void Dispatcher::CopyToIdle() {
   int idle = 0;
   for (int other = 0; other < count(); ++other) {
     for (const uint64_t id : queue_->InFlightOn(other)) {
-      Closure* const c = parts_.closures->Find(id);
+      Closure* const c = queue_->Find(id);
       if (!c->step.sync() || c->copy_worker >= 0 || !parts_.closures->CheckLimits(*c).ok())
         continue;
       while (idle < count() && !MayCopyTo(idle)) ++idle;

@@ -39,6 +39,7 @@ class Dispatcher {
     const Settlement* settlement;
     const WorkerSetup* setup;
     OpenClosures* closures;
+    JobError* error;
     Steps* steps;
     std::function<DispatchGate()> gate;
   };
@@ -134,7 +135,7 @@ class Dispatcher {
 
   const Parts parts_;
   const CoreContext* const context_;
-  const ClosureQueue* const queue_;  // belongs to parts_.closures
+  ClosureQueue* const queue_;  // parts_.closures->queue()
   WorkerPace pace_;
   std::vector<Worker> workers_;
   int next_idle_ = 0;  // idle workers get work in turn

@@ -18,6 +18,7 @@ struct Dispatching : CoreParts {
                     .settlement = &settlement,
                     .setup = &setup,
                     .closures = &closures,
+                    .error = &error,
                     .steps = &steps,
                     .gate = [this] { return gate; }}) {
     setup.AddProgram("program", v1::Program());
@@ -135,7 +136,7 @@ TEST_CASE("what a cut takes back counts for no limit, and is asked for once") {
   }
   CHECK(d.dispatcher.pace().available(0));
   CHECK(d.closures.counters().requeued == 0);
-  CHECK(d.closures.Find(1)->give_backs == 0);
+  CHECK(d.queue.Find(1)->give_backs == 0);
 }
 
 TEST_CASE("a worker that gives closures back makes no progress by that") {
@@ -157,7 +158,7 @@ TEST_CASE("an error cancels what workers have, and a worker that keeps it is dro
   d.QueueMany(4);
   d.RefillAll();
   CHECK(!d.Report(0, 1, 1, absl::StatusCode::kInvalidArgument));
-  CHECK(d.closures.error_pending());
+  CHECK(d.error.cancelling());
   REQUIRE(d.sent(0).back().has_cancel());
   CHECK(d.sent(0).back().cancel().ids_size() == 1);
   CHECK(d.sent(1).back().cancel().ids_size() == 2);
@@ -166,8 +167,8 @@ TEST_CASE("an error cancels what workers have, and a worker that keeps it is dro
   d.context.now_us += d.context.options.cancel_deadline_us;
   d.dispatcher.Tick();
   d.dispatcher.OnLost(1);
-  CHECK(!d.closures.error_pending());
-  CHECK(absl::IsInvalidArgument(d.closures.TakeError()));
+  CHECK(!d.error.cancelling());
+  CHECK(absl::IsInvalidArgument(d.error.Take()));
 }
 
 TEST_CASE("a worker that returns keeps what no other worker has") {
@@ -208,7 +209,7 @@ struct InRing : Dispatching {
     for (uint64_t id = first; id <= last; ++id) {
       auto closure = NewClosure(id, /*by_job=*/true);
       closure->spec.place->places_end = places_end;
-      closures.Add(std::move(closure), /*holder=*/-1, 0);
+      queue.Add(std::move(closure));
       dispatcher.OnScheduled(id);
       dispatcher.Advance();
     }

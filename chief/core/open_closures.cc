@@ -8,28 +8,31 @@
 
 namespace cohort {
 
-OpenClosures::OpenClosures(const CoreContext* context, Outbox* outbox, Settlement* settlement)
+OpenClosures::OpenClosures(const CoreContext* context, Outbox* outbox, Settlement* settlement,
+                           ClosureQueue* queue, UnfinishedClosures* unfinished, JobError* error)
     : context_(context),
       outbox_(outbox),
       settlement_(settlement),
-      queue_(context->options.queue_capacity, context->options.workers.size()) {}
+      queue_(queue),
+      unfinished_(unfinished),
+      error_(error) {}
 
 void OpenClosures::Restore(const std::vector<UnfinishedClosure>& closures, uint64_t rolled_back_end,
                            uint32_t min_attempt) {
   for (const UnfinishedClosure& closure : closures) {
     UnfinishedClosures::Entry entry{.closure = closure, .attempt = AttemptBase(context_->era)};
     if (closure.id < rolled_back_end) entry.min_attempt = min_attempt;
-    unfinished_.Add(entry);
+    unfinished_->Add(entry);
   }
 }
 
 void OpenClosures::RollBack(const v1::ChiefCut& cut) {
   EndAll(Aborted("the cluster was rolled back"));
-  unfinished_.Clear();
+  unfinished_->Clear();
   EndEpoch();
   const uint32_t base = AttemptBase(context_->era);
   for (const v1::PendingClosure& pending : cut.pending()) {
-    unfinished_.Add(
+    unfinished_->Add(
         {.closure = {.id = pending.id(), .place = pending.place(), .steps = pending.steps()},
          .attempt = base,
          .min_attempt = base + 1});
@@ -37,48 +40,25 @@ void OpenClosures::RollBack(const v1::ChiefCut& cut) {
 }
 
 void OpenClosures::EndAll(const absl::Status& why) {
-  for (const auto& closure : queue_.Clear()) {
+  for (const auto& closure : queue_->Clear()) {
     outbox_->effects()->ClosureDone(closure->spec.token, why, nullptr);
-  }
-}
-
-absl::StatusOr<std::optional<UnfinishedClosures::Entry>> OpenClosures::TakeUp(
-    const ClosureSpec& spec) {
-  const UnfinishedClosures::Entry* const entry = unfinished_.Find(spec.place->place);
-  if (entry == nullptr) return std::nullopt;
-  const UnfinishedClosure& closure = entry->closure;
-  if (closure.steps != spec.steps) {
-    return Internal("closure {} of place {} has {} steps, not {}", closure.id, closure.place,
-                    closure.steps, spec.steps);
-  }
-  if (entry->holder < 0) {
-    COHORT_RETURN_IF_ERROR(CheckAttempt(closure.id, closure.place, entry->attempt));
-  }
-  return unfinished_.Take(spec.place->place);
-}
-
-void OpenClosures::Add(std::unique_ptr<Closure> closure, int holder, uint32_t held_attempt) {
-  if (holder >= 0) {
-    queue_.AddInFlight(std::move(closure), holder, held_attempt);
-  } else {
-    queue_.Add(std::move(closure));
   }
 }
 
 // ------------------------------------------------------------------ workers
 
 bool OpenClosures::Claim(uint64_t id, int worker, uint32_t attempt) {
-  Closure* const c = queue_.Find(id);
+  Closure* const c = queue_->Find(id);
   const bool waits = c != nullptr && c->state == Closure::State::kQueued &&
                      attempt >= c->min_attempt && attempt <= c->attempt;
-  if (!waits) return unfinished_.Hold(id, worker, attempt);
-  queue_.Claim(c, worker, attempt);
+  if (!waits) return unfinished_->Hold(id, worker, attempt);
+  queue_->Claim(c, worker, attempt);
   return true;
 }
 
 std::vector<uint64_t> OpenClosures::ClosuresOn(int worker) const {
-  std::vector<uint64_t> ids = unfinished_.HeldBy(worker);
-  const std::deque<uint64_t>& in_flight = queue_.InFlightOn(worker);
+  std::vector<uint64_t> ids = unfinished_->HeldBy(worker);
+  const std::deque<uint64_t>& in_flight = queue_->InFlightOn(worker);
   ids.insert(ids.end(), in_flight.begin(), in_flight.end());
   return ids;
 }
@@ -103,51 +83,36 @@ void OpenClosures::Count(const v1::ClosureResult& result) {
 }
 
 void OpenClosures::Finish(uint64_t id, v1::ClosureResult* result) {
-  const std::unique_ptr<Closure> done = queue_.Remove(id);
+  const std::unique_ptr<Closure> done = queue_->Remove(id);
   Count(*result);
   settlement_->Finish(id, done->spec.training, *result);
   outbox_->effects()->ClosureDone(done->spec.token, absl::OkStatus(), result);
 }
 
 void OpenClosures::FinishHeard(uint64_t id) {
-  v1::ClosureResult result = std::move(*queue_.Find(id)->heard);
+  v1::ClosureResult result = std::move(*queue_->Find(id)->heard);
   Finish(id, &result);
 }
 
-void OpenClosures::Drop(uint64_t id) {
-  Closure* const c = queue_.Find(id);
-  v1::ClosureResult result;
-  result.set_id(id);
-  result.set_steps(c->spec.steps);
-  result.set_dropped(true);
-  queue_.Hear(c, std::move(result));
-}
-
 void OpenClosures::LeaveStep(uint64_t id) {
-  Closure* const c = queue_.Find(id);
+  Closure* const c = queue_->Find(id);
   if (c == nullptr) return;
   c->step = {};
   c->copy_worker = -1;
   if (c->state != Closure::State::kHeard) return;
   if (failed()) return Cancel(id);
   c->min_attempt = c->attempt + 1;
-  queue_.Requeue(c);
-}
-
-void OpenClosures::RefuseResultsFrom(uint64_t end) {
-  for (const UnfinishedClosure& closure : unfinished_.List()) {
-    if (closure.place >= end) unfinished_.RefuseOlder(closure.place);
-  }
+  queue_->Requeue(c);
 }
 
 uint64_t OpenClosures::FinishBefore(uint64_t end) {
   uint64_t lost = 0;
-  for (const UnfinishedClosure& closure : unfinished_.List()) {
+  for (const UnfinishedClosure& closure : unfinished_->List()) {
     if (closure.place >= end) break;
     v1::ClosureResult result;
     result.set_id(closure.id);
     result.set_steps(closure.steps);
-    unfinished_.Take(closure.place);
+    unfinished_->Take(closure.place);
     settlement_->Finish(closure.id, /*training=*/true, result);
     ++lost;
   }
@@ -156,7 +121,7 @@ uint64_t OpenClosures::FinishBefore(uint64_t end) {
 
 bool OpenClosures::FinishUnfinished(v1::ClosureResult* result) {
   if (result->dropped()) return false;
-  switch (unfinished_.OnResult(*result)) {
+  switch (unfinished_->OnResult(*result)) {
     case UnfinishedClosures::Outcome::kUnknown:
       return false;
     case UnfinishedClosures::Outcome::kFailed:
@@ -170,36 +135,28 @@ bool OpenClosures::FinishUnfinished(v1::ClosureResult* result) {
 }
 
 void OpenClosures::EndFailed(uint64_t id, const absl::Status& status) {
-  const std::unique_ptr<Closure> closure = queue_.Remove(id);
+  const std::unique_ptr<Closure> closure = queue_->Remove(id);
   outbox_->effects()->ClosureDone(closure->spec.token, status, nullptr);
   if (!closure->by_job()) {
     settlement_->Close(id, id + 1);
     return;
   }
   // What a synchronous closure has pushed is void, because its step was abandoned.
-  unfinished_.Add({.closure = {.id = id, .place = closure->place, .steps = closure->spec.steps},
-                   .attempt = closure->attempt,
-                   .min_attempt = sync_ ? closure->attempt + 1 : closure->min_attempt});
+  unfinished_->Add({.closure = {.id = id, .place = closure->place, .steps = closure->spec.steps},
+                    .attempt = closure->attempt,
+                    .min_attempt = sync_ ? closure->attempt + 1 : closure->min_attempt});
 }
 
 absl::Status OpenClosures::Requeue(Closure* closure) {
   absl::Status limit = CheckLimits(*closure);
-  queue_.Requeue(closure);
+  queue_->Requeue(closure);
   ++counters_.requeued;
   return limit;
 }
 
-absl::Status OpenClosures::CheckAttempt(uint64_t id, uint64_t place, uint32_t attempt) const {
-  if (attempt < AttemptBase(context_->era) + kAttemptsPerEra) return absl::OkStatus();
-  return Unavailable(
-      "closure {} (place {}) was dispatched {} times, and no worker has finished it; restart the "
-      "chief to try it again",
-      id, place, kAttemptsPerEra);
-}
-
 absl::Status OpenClosures::CheckLimits(const Closure& closure) const {
   if (closure.killed.size() < context_->options.max_attempts) {
-    return CheckAttempt(closure.id, closure.place, closure.attempt);
+    return CheckAttempt(context_->era, closure.id, closure.place, closure.attempt);
   }
   std::string names;
   for (const Task& task : closure.killed) names += (names.empty() ? "" : ", ") + task.ToString();
@@ -208,23 +165,24 @@ absl::Status OpenClosures::CheckLimits(const Closure& closure) const {
 }
 
 bool OpenClosures::Raise(absl::Status error) {
-  if (!error_.Raise(std::move(error), context_->now_us)) return false;
-  outbox_->effects()->Warn("job_error", std::string(error_.status().message()));
-  for (const uint64_t id : queue_.Waiting()) Cancel(id);
+  const std::string text(error.message());
+  if (!error_->Raise(std::move(error))) return false;
+  outbox_->effects()->Warn("job_error", text);
+  for (const uint64_t id : queue_->Waiting()) Cancel(id);
   return true;
 }
 
 // ------------------------------------------------------------------ state
 
 void OpenClosures::FillPending(v1::ChiefCut* cut, uint64_t* next_place) const {
-  for (const Closure* c : queue_.Pending(next_place)) {
+  for (const Closure* c : queue_->Pending(next_place)) {
     v1::PendingClosure* const pending = cut->add_pending();
     pending->set_id(c->id);
     pending->set_place(c->place);
     pending->set_steps(c->spec.steps);
     for (const LeaseRange& lease : c->spec.leases) LeaseToProto(lease, pending->add_leases());
   }
-  for (const UnfinishedClosure& closure : unfinished_.List()) {
+  for (const UnfinishedClosure& closure : unfinished_->List()) {
     v1::PendingClosure* const pending = cut->add_pending();
     pending->set_id(closure.id);
     pending->set_place(closure.place);
@@ -236,11 +194,11 @@ void OpenClosures::FillPending(v1::ChiefCut* cut, uint64_t* next_place) const {
 
 std::string OpenClosures::Waiting() const {
   const uint64_t open = settlement_->watermark();
-  const uint64_t next = queue_.Next();
+  const uint64_t next = queue_->Next();
   if (next == 0 || next < open + context_->options.max_ids_ahead) return "";
-  const Closure* const c = queue_.Find(open);
+  const Closure* const c = queue_->Find(open);
   if (c == nullptr) {
-    const auto place = unfinished_.PlaceOf(open);
+    const auto place = unfinished_->PlaceOf(open);
     return fmt::format("waiting for closure {}{}, which has to be scheduled again", open,
                        place.has_value() ? fmt::format(" (place {})", *place) : "");
   }

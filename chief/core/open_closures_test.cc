@@ -34,26 +34,26 @@ TEST_CASE("the first error cancels what waits and is ready when nothing is in fl
   CoreParts p(1, 1);
   p.Queue(1);
   p.Queue(2);
-  REQUIRE(p.closures.Dispatch(0, true, 100) != nullptr);
+  REQUIRE(p.queue.Dispatch(0, true, 100) != nullptr);
   CHECK(p.closures.Raise(Internal("first")));
   CHECK(!p.closures.Raise(Internal("second")));
   CHECK(absl::IsAborted(p.world.done.at(2)));
-  CHECK(p.closures.error_pending());
-  CHECK(p.closures.TakeError().ok());
-  CHECK(!p.closures.CancelOverdue());
+  CHECK(p.error.cancelling());
+  CHECK(p.error.Take().ok());
+  CHECK(!p.error.CancelOverdue());
   p.context.now_us += p.context.options.cancel_deadline_us;
-  CHECK(p.closures.CancelOverdue());
-  CHECK(!p.closures.CancelOverdue());  // the time starts again
+  CHECK(p.error.CancelOverdue());
+  CHECK(!p.error.CancelOverdue());  // the time starts again
   p.closures.Cancel(1);
-  CHECK(!p.closures.error_pending());
-  CHECK(p.closures.TakeError().message() == "first");
-  CHECK(p.closures.TakeError().ok());
+  CHECK(!p.error.cancelling());
+  CHECK(p.error.Take().message() == "first");
+  CHECK(p.error.Take().ok());
 }
 
 TEST_CASE("a closure that was dispatched or has killed workers too often is at a limit") {
   CoreParts p(1, 1);
   p.Queue(1);
-  Closure* const c = p.closures.Dispatch(0, true, 100);
+  Closure* const c = p.queue.Dispatch(0, true, 100);
   CHECK(p.closures.Requeue(c).ok());
   CHECK(p.closures.counters().requeued == 1);
   c->killed.assign(p.context.options.max_attempts, WorkerTask(0));
@@ -66,7 +66,7 @@ TEST_CASE("a closure that was dispatched or has killed workers too often is at a
 TEST_CASE("a cut names what was dispatched or is unfinished; a rollback leaves that unfinished") {
   CoreParts p(1, 1);
   p.Queue(5);
-  REQUIRE(p.closures.Dispatch(0, true, 100) != nullptr);
+  REQUIRE(p.queue.Dispatch(0, true, 100) != nullptr);
   p.Queue(7);
   p.closures.Restore({{.id = 3, .place = 2, .steps = 1}}, 1, 1);
   v1::ChiefCut cut;

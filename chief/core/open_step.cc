@@ -87,7 +87,7 @@ void OpenStep::Enter(Closure* closure) {
 void OpenStep::Hear(Closure* closure, v1::ClosureResult* result) {
   StepMember& member = members_[closure->step.index];
   member.not_finite = result->not_finite_steps() > 0;
-  closures_->Hear(closure, result);
+  closures_->queue().Hear(closure, std::move(*result));
   member.heard = true;
   const auto& clock_us = context_->options.clock_us;
   member.heard_us = clock_us ? clock_us() : context_->now_us;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/base/status.h"
+
 namespace cohort {
 
 Recovered RecoverFromManifest(const v1::Manifest& manifest) {
@@ -18,6 +20,14 @@ Recovered RecoverFromManifest(const v1::Manifest& manifest) {
   state.readers.Add(manifest.chief().readers());
   if (manifest.chief().has_mode()) state.mode = manifest.chief().mode();
   return state;
+}
+
+absl::Status CheckAttempt(uint64_t era, uint64_t id, uint64_t place, uint32_t attempt) {
+  if (attempt < AttemptBase(era) + kAttemptsPerEra) return absl::OkStatus();
+  return Unavailable(
+      "closure {} (place {}) was dispatched {} times, and no worker has finished it; restart the "
+      "chief to try it again",
+      id, place, kAttemptsPerEra);
 }
 
 }  // namespace cohort

@@ -59,6 +59,8 @@ inline constexpr uint32_t kAttemptsPerEra = 256;
 inline uint32_t AttemptBase(uint64_t era) {
   return era < 2 ? 0 : static_cast<uint32_t>((era - 2) * kAttemptsPerEra);
 }
+// OK if the closure, whose last attempt this is, may be dispatched again.
+absl::Status CheckAttempt(uint64_t era, uint64_t id, uint64_t place, uint32_t attempt);
 
 }  // namespace cohort
 

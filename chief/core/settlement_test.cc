@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "chief/core/closure_scheduler.h"
 #include "chief/core/core_test_world.h"
-#include "chief/core/id_allocator.h"
 #include "chief/core/recovery_test_util.h"
 #include "common/base/status.h"
 

@@ -18,7 +18,9 @@ struct Stepping {
         }()),
         outbox(&world),
         settlement(&outbox, 50'000),
-        closures(&context, &outbox, &settlement),
+        queue(1000, 1),
+        error(&context, &queue, &unfinished),
+        closures(&context, &outbox, &settlement, &queue, &unfinished, &error),
         steps(&context, &outbox, &closures) {
     outbox.SetGeneration(1);
     settlement.Reset(1, 1, {});
@@ -26,13 +28,13 @@ struct Stepping {
   void Dispatch(uint64_t id) {
     auto closure = CoreParts::NewClosure(id);
     closure->spec.place->places_end = 100;
-    closures.Add(std::move(closure), /*holder=*/-1, 0);
-    steps.Enter(closures.Dispatch(0, /*training=*/true, 100));
+    queue.Add(std::move(closure));
+    steps.Enter(queue.Dispatch(0, /*training=*/true, 100));
   }
   void Hear(uint64_t id, int64_t at_us) {
     clock_us = at_us;
     v1::ClosureResult result = CoreParts::ResultOf(id, 1);
-    steps.OnHeard(closures.Find(id), &result);
+    steps.OnHeard(queue.Find(id), &result);
     steps.Advance(/*next_place=*/0, /*rolls_back=*/false);
   }
 
@@ -41,6 +43,9 @@ struct Stepping {
   CoreContext context;
   Outbox outbox;
   Settlement settlement;
+  ClosureQueue queue;
+  UnfinishedClosures unfinished;
+  JobError error;
   OpenClosures closures;
   Steps steps;
 };
@@ -72,8 +77,8 @@ TEST_CASE("a step of one closure waits for nobody") {
 TEST_CASE("the staleness of an epoch is counted apart") {
   Stepping s(1);
   const auto finish = [&s](uint64_t id, uint64_t max, uint64_t sum) {
-    s.closures.Add(CoreParts::NewClosure(id), /*holder=*/-1, 0);
-    s.closures.Dispatch(0, /*training=*/true, 100);
+    s.queue.Add(CoreParts::NewClosure(id));
+    s.queue.Dispatch(0, /*training=*/true, 100);
     v1::ClosureResult result = CoreParts::ResultOf(id, 1);
     result.set_applied(4);
     result.set_max_staleness(max);

@@ -91,14 +91,18 @@ void Steps::CountWaiting(const std::vector<StepMember>& members) {
 
 void Steps::Drop(uint64_t closure) {
   ++counters_.dropped;
-  const Closure* const c = closures_->Find(closure);
+  Closure* const c = closures_->queue().Find(closure);
   if (c->state == Closure::State::kInFlight) {
     v1::ChiefToWorker message;
     message.mutable_cancel()->add_ids(closure);
     message.mutable_cancel()->set_timeline(context_->timeline);
     outbox_->ToWorker(c->worker, std::move(message));
   }
-  closures_->Drop(closure);
+  v1::ClosureResult result;
+  result.set_id(closure);
+  result.set_steps(c->spec.steps);
+  result.set_dropped(true);
+  closures_->queue().Hear(c, std::move(result));
 }
 
 // ------------------------------------------------------------------ mode
@@ -150,7 +154,7 @@ void Steps::Abandon() {
 void Steps::LoseServer() {
   closing_.reset();
   for (const uint64_t id : std::exchange(closing_members_, {})) {
-    if (closures_->Find(id) != nullptr) closures_->Cancel(id);
+    if (closures_->queue().Find(id) != nullptr) closures_->Cancel(id);
   }
 }
 

@@ -110,8 +110,8 @@ class Steps {
   void AdvanceMode(uint64_t next_place);
   // Adds the time between the median of the members and the last one.
   void CountWaiting(const std::vector<StepMember>& members);
+  // The step is closed without this closure: then its data counts as used, its metrics do not.
   void Drop(uint64_t closure);
-  void RunAsyncFirst();
 
   const CoreContext* const context_;
   Outbox* const outbox_;

@@ -34,6 +34,12 @@ std::optional<uint64_t> UnfinishedClosures::PlaceOf(uint64_t id) const {
   return found->second;
 }
 
+void UnfinishedClosures::RefuseResultsFrom(uint64_t end) {
+  for (auto it = by_place_.lower_bound(end); it != by_place_.end(); ++it) {
+    it->second.min_attempt = it->second.attempt + 1;
+  }
+}
+
 std::optional<UnfinishedClosures::Entry> UnfinishedClosures::Take(uint64_t place) {
   const auto found = by_place_.find(place);
   if (found == by_place_.end()) return std::nullopt;

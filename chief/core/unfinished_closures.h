@@ -47,11 +47,9 @@ class UnfinishedClosures {
   bool Knows(uint64_t place) const { return by_place_.contains(place) || early_.contains(place); }
   // Returns the place of the closure if it is one of these.
   std::optional<uint64_t> PlaceOf(uint64_t id) const;
-  // Results of the attempts so far do not count.
-  void RefuseOlder(uint64_t place) {
-    Entry& entry = by_place_.at(place);
-    entry.min_attempt = entry.attempt + 1;
-  }
+  // Sync mode, after a restart: the servers have closed the steps of all places before `end`.
+  // Results of later places, which an earlier chief dispatched, do not count.
+  void RefuseResultsFrom(uint64_t end);
   // Edge (1): removes the closure of this place and returns it.
   std::optional<Entry> Take(uint64_t place);
 

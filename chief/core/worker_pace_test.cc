@@ -19,7 +19,7 @@ struct Pacing : CoreParts {
   }
   void Work(int worker, uint64_t id) {
     Queue(id);
-    closures.Dispatch(worker, true, 100);
+    queue.Dispatch(worker, true, 100);
     pace.OnFirstWork(worker);
   }
   void Pass(int64_t seconds) { context.now_us += seconds * kSecondUs; }
@@ -78,11 +78,11 @@ TEST_CASE("cuts that take back what a worker has not begun do not hide that it i
   Pacing p;
   p.Queue(1);
   const auto work = [&] {
-    REQUIRE(p.closures.Dispatch(0, true, 100) != nullptr);
+    REQUIRE(p.queue.Dispatch(0, true, 100) != nullptr);
     p.pace.OnFirstWork(0);
   };
   const auto take_back = [&] {
-    p.closures.TakeBack(p.closures.Find(1));
+    p.queue.TakeBack(p.queue.Find(1));
     p.pace.OnWorkReturned(0);
   };
   for (int cut = 0; cut < 5; ++cut) {
@@ -97,7 +97,7 @@ TEST_CASE("cuts that take back what a worker has not begun do not hide that it i
   CHECK(p.pace.late(0));
   SECTION("it is set aside, and the deadline restarts") {
     CHECK(p.pace.SetLateAside(0));
-    p.closures.TakeBack(p.closures.Find(1));
+    p.queue.TakeBack(p.queue.Find(1));
     p.Pass(1200);
     work();
   }

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "chief/job/fake_cluster.h"
+#include "chief/job/fake_cluster_test_util.h"
 
 namespace cohort {
 namespace {

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "chief/job/checkpoint_policy.h"
-#include "chief/job/fake_cluster.h"
+#include "chief/job/fake_cluster_test_util.h"
 #include "common/testing/test_directory.h"
 
 namespace cohort {

@@ -1,4 +1,4 @@
-#include "chief/job/fake_cluster.h"
+#include "chief/job/fake_cluster_test_util.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,5 +1,5 @@
-#ifndef COHORT_CHIEF_API_FAKE_PEERS_H_
-#define COHORT_CHIEF_API_FAKE_PEERS_H_
+#ifndef COHORT_CHIEF_API_FAKE_PEERS_TEST_UTIL_H_
+#define COHORT_CHIEF_API_FAKE_PEERS_TEST_UTIL_H_
 
 #include <atomic>
 #include <functional>
@@ -69,4 +69,4 @@ class FakePeer {
 
 }  // namespace cohort
 
-#endif  // COHORT_CHIEF_API_FAKE_PEERS_H_
+#endif  // COHORT_CHIEF_API_FAKE_PEERS_TEST_UTIL_H_

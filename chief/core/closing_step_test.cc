@@ -1,7 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "chief/core/core_parts_test_util.h"
-#include "chief/core/steps.h"
+#include "chief/core/steps_test_util.h"
 #include "common/optimizers/optimizers.h"
 
 namespace cohort {
@@ -30,12 +29,12 @@ struct GateParts {
   void RunStep(uint64_t first, bool finite = true) {
     for (uint64_t id = first; id < first + 2; ++id) {
       parts.Queue(id);
-      gate.Enter(parts.closures.Dispatch(0, true, 100));
+      gate.Enter(parts.queue.Dispatch(0, true, 100));
     }
     for (uint64_t id = first; id < first + 2; ++id) {
       v1::ClosureResult result = CoreParts::ResultOf(id, 1);
       result.set_not_finite_steps(finite ? 0 : 1);
-      gate.OnHeard(parts.closures.Find(id), &result);
+      gate.OnHeard(parts.queue.Find(id), &result);
     }
     gate.Advance(/*next_place=*/0, /*rolls_back=*/false);
   }
@@ -164,6 +163,110 @@ TEST_CASE("the mode does not change if other tasks would have to clip gradients"
   CHECK(clipping.gate.SetMode({.mode = ConsistencyMode::kSync, .closures_per_step = 3}).ok());
   GateParts plain(OptimizerOf("SGD", {}));
   CHECK(plain.gate.SetMode(async).ok());
+}
+
+// ------------------------------------------------------------------ loss scale
+
+constexpr LossScaling kScaling{.initial = 1024, .growth_steps = 2};
+
+// Dispatches the closures first and first + 1, hears them, and closes the step on both servers.
+// Returns the message that closed it.
+v1::CloseStep CloseTwo(Gated* s, uint64_t first, bool finite) {
+  CHECK(s->Dispatch() == 2);
+  s->Hear(first, finite);
+  s->Hear(first + 1);
+  v1::CloseStep close = s->CloseTo(0);
+  CHECK(s->CloseTo(1).SerializeAsString() == close.SerializeAsString());
+  s->Closed(0, close.step());
+  s->Closed(1, close.step());
+  return close;
+}
+
+TEST_CASE("a step with a gradient that is not finite is skipped, and the scale is halved") {
+  Gated s({.mode = ConsistencyMode::kSync, .closures_per_step = 2}, 0, kScaling);
+  s.QueueMany(1, 8);
+  CHECK(s.steps.open().loss_scale() == 1024);
+  const v1::CloseStep first = CloseTwo(&s, 1, /*finite=*/false);
+  CHECK(first.skip());
+  CHECK(first.iteration() == 0);
+  CHECK(first.loss_scale().scale() == 512);
+  CHECK(s.Done(1));
+  CHECK(s.Done(2));
+  CHECK(s.steps.open().loss_scale() == 512);
+  const v1::CloseStep second = CloseTwo(&s, 3, /*finite=*/true);
+  CHECK(!second.skip());
+  CHECK(second.step() == 2);
+  CHECK(second.iteration() == 0);  // the skipped step was none
+  CHECK(second.next_place() == 5);
+  CHECK(second.loss_scale().finite_steps() == 1);
+  const v1::CloseStep third = CloseTwo(&s, 5, /*finite=*/true);
+  CHECK(third.iteration() == 1);
+  CHECK(third.loss_scale().scale() == 1024);
+  CHECK(s.steps.open().begin().iteration() == 2);
+  CHECK(s.steps.counters().skipped == 1);
+}
+
+TEST_CASE("an abandoned step keeps its scale") {
+  Gated s({.mode = ConsistencyMode::kSync, .closures_per_step = 2}, 0, kScaling);
+  s.QueueMany(1, 2);
+  s.Dispatch();
+  s.Hear(1, /*finite=*/false);
+  s.steps.Abandon();
+  CHECK(s.steps.open().loss_scale() == 1024);
+  CHECK(s.steps.counters().skipped == 0);
+}
+
+TEST_CASE("a closure without which a step is closed does not make it skipped") {
+  Gated s({.mode = ConsistencyMode::kSync,
+           .closures_per_step = 2,
+           .backup_work = BackupWork::kDrop,
+           .replicas_to_aggregate = 1},
+          0, kScaling);
+  s.QueueMany(1, 2);
+  s.Dispatch();
+  s.Hear(2);
+  CHECK(s.CloseTo(0).members(0).closure() == 2);
+  CHECK(!s.CloseTo(0).skip());
+}
+
+TEST_CASE("restarts, rollbacks and a repeated close continue with the scale") {
+  Gated s({.mode = ConsistencyMode::kSync, .closures_per_step = 2}, 0, kScaling);
+  v1::PsHello ahead;
+  ahead.set_timeline(1);
+  ahead.mutable_last_close()->set_step(7);
+  ahead.mutable_last_close()->set_skip(true);
+  ahead.mutable_position()->set_open_step(8);
+  ahead.mutable_position()->set_iteration(5);
+  ahead.mutable_position()->set_next_place(15);
+  ahead.mutable_position()->mutable_loss_scale()->set_scale(256);
+  ahead.mutable_position()->mutable_loss_scale()->set_finite_steps(1);
+  v1::PsHello behind;
+  behind.set_timeline(1);
+  behind.mutable_position()->set_open_step(7);
+  behind.mutable_position()->set_next_place(13);
+  behind.mutable_position()->mutable_loss_scale()->set_scale(512);
+  s.steps.TakeOver(std::nullopt, {&ahead, &behind});
+  CHECK(s.steps.open().loss_scale() == 256);
+  s.steps.Resume();
+  CHECK(s.CloseTo(1).step() == 7);
+  CHECK(s.CloseTo(1).skip());
+  v1::ChiefCut cut;
+  *cut.mutable_position() = behind.position();
+  s.steps.RollBack(cut);
+  CHECK(s.steps.open().loss_scale() == 512);
+  s.steps.RollBack(v1::ChiefCut());  // to the beginning
+  CHECK(s.steps.open().loss_scale() == 1024);
+}
+
+TEST_CASE("a job without a loss scale, and an asynchronous one, has none") {
+  Gated sync({.mode = ConsistencyMode::kSync, .closures_per_step = 1});
+  sync.QueueMany(1, 1);
+  CHECK(sync.steps.open().loss_scale() == 0);
+  sync.Dispatch();
+  sync.Hear(1, /*finite=*/false);
+  CHECK(!sync.CloseTo(0).skip());
+  CHECK(!sync.CloseTo(0).has_loss_scale());
+  CHECK(Gated({.mode = ConsistencyMode::kAsync}, 0, kScaling).steps.open().loss_scale() == 0);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-#ifndef COHORT_WORKER_STEP_LOOP_FIXTURE_H_
-#define COHORT_WORKER_STEP_LOOP_FIXTURE_H_
+#ifndef COHORT_WORKER_STEP_LOOP_TEST_FIXTURE_H_
+#define COHORT_WORKER_STEP_LOOP_TEST_FIXTURE_H_
 
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -272,4 +272,4 @@ struct DatasetFixture : StepLoopFixture {
 
 }  // namespace cohort
 
-#endif  // COHORT_WORKER_STEP_LOOP_FIXTURE_H_
+#endif  // COHORT_WORKER_STEP_LOOP_TEST_FIXTURE_H_

@@ -1,5 +1,5 @@
-#ifndef COHORT_CHIEF_JOB_FAKE_CLUSTER_H_
-#define COHORT_CHIEF_JOB_FAKE_CLUSTER_H_
+#ifndef COHORT_CHIEF_JOB_FAKE_CLUSTER_TEST_UTIL_H_
+#define COHORT_CHIEF_JOB_FAKE_CLUSTER_TEST_UTIL_H_
 
 #include <functional>
 #include <map>
@@ -85,4 +85,4 @@ struct Console {
 
 }  // namespace cohort::testing
 
-#endif  // COHORT_CHIEF_JOB_FAKE_CLUSTER_H_
+#endif  // COHORT_CHIEF_JOB_FAKE_CLUSTER_TEST_UTIL_H_

@@ -1,4 +1,4 @@
-#include "chief/api/fake_peers.h"
+#include "chief/api/fake_peers_test_util.h"
 
 #include <sys/stat.h>
 
