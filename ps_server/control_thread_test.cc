@@ -3,7 +3,7 @@
 
 #include "common/base/mutex.h"
 #include "common/base/status.h"
-#include "common/rpc/stream/frame_codec.h"
+#include "common/rpc/stream/frame.h"
 #include "common/rpc/stream/stream_client.h"
 #include "common/rpc/stream/stream_server.h"
 #include "common/testing/test_time.h"

@@ -8,7 +8,7 @@
 #include "common/cluster/protocol_version.h"
 #include "common/cluster/role_flags.h"
 #include "common/rpc/push_pull/shared_segment.h"
-#include "common/rpc/stream/frame_codec.h"
+#include "common/rpc/stream/frame.h"
 #include "common/rpc/stream/stream_client.h"
 #include "common/tablet/tablet_test_util.h"
 #include "common/testing/test_time.h"

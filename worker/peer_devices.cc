@@ -9,7 +9,7 @@
 #include "common/base/status_proto.h"
 #include "common/graph/device_place.h"
 #include "common/graph/program_proto.h"
-#include "common/rpc/stream/frame_codec.h"
+#include "common/rpc/stream/frame.h"
 #include "common/rpc/stream/stream_client.h"
 #include "proto/worker.pb.h"
 

@@ -5,7 +5,7 @@
 #include "common/base/status.h"
 #include "common/base/status_proto.h"
 #include "common/graph/program_proto.h"
-#include "common/rpc/stream/frame_codec.h"
+#include "common/rpc/stream/frame.h"
 #include "proto/worker.pb.h"
 
 namespace cohort {

@@ -13,7 +13,7 @@
 #include "common/exchange/remote_access_test_server.h"
 #include "common/graph/expr.h"
 #include "common/graph/program_proto.h"
-#include "common/rpc/stream/frame_codec.h"
+#include "common/rpc/stream/frame.h"
 #include "common/rpc/stream/stream_client.h"
 #include "worker/worker_options.h"
 

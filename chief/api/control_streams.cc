@@ -7,7 +7,7 @@
 #include "chief/api/coordinator.h"
 #include "common/base/status.h"
 #include "common/cluster/security.h"
-#include "common/rpc/stream/frame_codec.h"
+#include "common/rpc/stream/frame.h"
 #include "common/rpc/stream/stream_client.h"
 
 namespace cohort {

@@ -9,7 +9,7 @@
 #include "common/base/status_proto.h"
 #include "common/cluster/protocol_version.h"
 #include "common/os/identity.h"
-#include "common/rpc/stream/frame_codec.h"
+#include "common/rpc/stream/frame.h"
 
 namespace cohort {
 

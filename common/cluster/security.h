@@ -73,8 +73,6 @@ class Security {
 
   // OK if the certificate is good for this task. Errors: FailedPrecondition (exit code 78).
   absl::Status CheckOwnTask(Task task) const;
-  // Who the certificate of this process says that it is.
-  const PeerIdentity& own_identity() const { return own_; }
   const TlsPaths& paths() const { return tls_->paths(); }
   // The files as they are now, or the last good ones while they are being replaced.
   std::shared_ptr<const TlsMaterial> Material() const;

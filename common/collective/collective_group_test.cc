@@ -6,7 +6,7 @@
 #include <random>
 
 #include "common/collective/collective_test_util.h"
-#include "common/rpc/stream/frame_codec.h"
+#include "common/rpc/stream/frame.h"
 #include "common/testing/status_message.h"
 #include "proto/collective.pb.h"
 

@@ -35,7 +35,7 @@
 #include "common/placement/initializer_classes.h"
 #include "common/placement/initializers.h"
 #include "common/rpc/push_pull/push_pull_codec.h"
-#include "common/rpc/stream/frame_codec.h"
+#include "common/rpc/stream/frame.h"
 #include "common/rpc/stream/grpc_status.h"
 #include "common/testing/test_directory.h"
 #include "proto/checkpoint.pb.h"

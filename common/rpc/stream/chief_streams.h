@@ -9,7 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/cluster/adoption.h"
-#include "common/rpc/stream/frame_codec.h"
+#include "common/rpc/stream/frame.h"
 #include "common/rpc/stream/stream_server.h"
 
 namespace cohort {

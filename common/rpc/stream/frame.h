@@ -1,16 +1,21 @@
 #ifndef COHORT_COMMON_RPC_STREAM_FRAME_H_
 #define COHORT_COMMON_RPC_STREAM_FRAME_H_
 
+#include <absl/status/status.h>
 #include <grpcpp/support/byte_buffer.h>
 
 #include <cstddef>
 #include <utility>
 
+namespace google::protobuf {
+class MessageLite;
+}  // namespace google::protobuf
+
 namespace cohort {
 
 // One message of a stream: its bytes as reference-counted slices. Move-only, because a copy of a
 // grpc::ByteBuffer allocates. Clone() is the explicit copy of the references, never of the bytes.
-// frame_codec.h makes and reads control messages, push_pull_codec.h PushPull messages.
+// push_pull_codec.h makes and reads PushPull messages.
 class Frame {
  public:
   Frame() = default;
@@ -41,6 +46,14 @@ class Frame {
   explicit Frame(const grpc::ByteBuffer& bytes) : bytes_(bytes) {}
   grpc::ByteBuffer bytes_;
 };
+
+// Control messages: a frame is one serialized message, in one slice.
+Frame SerializeToFrame(const google::protobuf::MessageLite& message);
+
+// Replaces `message`. Error: InvalidArgument (names type and size) if the bytes are not such a
+// message; `message` is then unspecified but valid. The stream has already checked the size of the
+// frame against TransportOptions::max_frame_bytes.
+absl::Status ParseFromFrame(const Frame& frame, google::protobuf::MessageLite* message);
 
 }  // namespace cohort
 

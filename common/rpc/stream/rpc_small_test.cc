@@ -6,7 +6,7 @@
 
 #include "common/base/status.h"
 #include "common/base/status_proto.h"
-#include "common/rpc/stream/frame_codec.h"
+#include "common/rpc/stream/frame.h"
 #include "common/rpc/stream/grpc_status.h"
 #include "common/rpc/stream/grpc_tuning.h"
 #include "common/rpc/stream/rpc_test_util.h"

@@ -15,7 +15,7 @@
 #include "common/base/status_proto.h"
 #include "common/cluster/address.h"
 #include "common/rpc/stream/connection_acceptor.h"
-#include "common/rpc/stream/frame_codec.h"
+#include "common/rpc/stream/frame.h"
 #include "common/rpc/stream/listen_address.h"
 #include "common/rpc/stream/transport_options.h"
 #include "proto/types.pb.h"

@@ -14,7 +14,6 @@
 #include "common/rpc/stream/health_service.h"
 #include "common/rpc/stream/listen_address.h"
 #include "common/rpc/stream/peer_admission.h"
-#include "common/rpc/stream/registered_methods.h"
 #include "common/rpc/stream/server_stream.h"
 
 namespace cohort {

@@ -6,7 +6,7 @@
 #include "common/base/status.h"
 #include "common/cluster/protocol_version.h"
 #include "common/rpc/stream/completion_loop.h"
-#include "common/rpc/stream/frame_codec.h"
+#include "common/rpc/stream/frame.h"
 #include "common/rpc/stream/stream_client.h"
 
 namespace cohort::bench {

@@ -1,4 +1,4 @@
-#include "common/rpc/stream/frame_codec.h"
+#include "common/rpc/stream/frame.h"
 
 #include <google/protobuf/message_lite.h>
 #include <grpcpp/support/proto_buffer_reader.h>
