@@ -12,25 +12,11 @@
 HWY_BEFORE_NAMESPACE();
 namespace cohort {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
+// The compiler makes vector code of the loop.
 template <typename T>
-HWY_INLINE void Add(T* sum, const uint8_t* values, size_t count) {
-  const hn::ScalableTag<T> d;
-  const size_t lanes = hn::Lanes(d);
-  const auto add = [&](size_t i) {
-    const auto v = hn::LoadU(d, reinterpret_cast<const T*>(values + i * sizeof(T)));
-    hn::StoreU(hn::Add(hn::LoadU(d, sum + i), v), d, sum + i);
-  };
-  size_t i = 0;
-  for (; i + 4 * lanes <= count; i += 4 * lanes) {
-    add(i);
-    add(i + lanes);
-    add(i + 2 * lanes);
-    add(i + 3 * lanes);
-  }
-  for (; i + lanes <= count; i += lanes) add(i);
-  for (; i < count; ++i) {
+HWY_INLINE void Add(T* __restrict sum, const uint8_t* __restrict values, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
     T value;
     std::memcpy(&value, values + i * sizeof(T), sizeof(T));
     sum[i] += value;

@@ -18,20 +18,18 @@ Pointers<T> PointersOf(const DeviceVariable& variable) {
   return to;
 }
 
-template <typename T, typename Step>
-COHORT_HD void UpdateElement(const Step& step, const Pointers<T>& to, int64_t at, T gradient) {
-  const int slots = step.slots();
+template <int kForm = 0, typename T, typename Step>
+COHORT_HD void UpdateAt(const Step& step, const Pointers<T>& to, int64_t at, T gradient) {
+  if constexpr (kForm + 1 < Step::kForms) {
+    if (step.form() != kForm) return UpdateAt<kForm + 1>(step, to, at, gradient);
+  }
+  constexpr int kSlots = Step::Slots(kForm);
   T w = to.value[at];
-  T state[kMaxSlots] = {};
-  for (int s = 0; s < kMaxSlots; ++s) {
-    if (s < slots) state[s] = to.slots[s][at];
-  }
-  if (step.weight_decay != 0) w = w - w * step.weight_decay * step.learning_rate;
-  step.Update(w, state, gradient);
+  T slots[kMaxSlots] = {};
+  for (int s = 0; s < kSlots; ++s) slots[s] = to.slots[s][at];
+  UpdateElement<kForm>(step, w, slots, gradient);
   to.value[at] = w;
-  for (int s = 0; s < kMaxSlots; ++s) {
-    if (s < slots) to.slots[s][at] = state[s];
-  }
+  for (int s = 0; s < kSlots; ++s) to.slots[s][at] = slots[s];
 }
 
 // Element i of the gradient of the mean loss.
@@ -51,7 +49,7 @@ struct UpdateBody {
 
   COHORT_HD int64_t items() const { return walk.items(); }
   COHORT_HD void operator()(int64_t i) const {
-    UpdateElement(step, to, walk.At(i), ScaledGradient(gradient, scale, i));
+    UpdateAt(step, to, walk.At(i), ScaledGradient(gradient, scale, i));
   }
 };
 
@@ -79,7 +77,7 @@ struct UpdateAllBody {
     }
     const bool found = low < walk.rows && walk.keys[low] == key;
     const int64_t at = low * walk.row_elements + i % walk.row_elements;
-    UpdateElement(step, to, i, found ? ScaledGradient(gradient, scale, at) : T{0});
+    UpdateAt(step, to, i, found ? ScaledGradient(gradient, scale, at) : T{0});
   }
 };
 

@@ -28,29 +28,22 @@ struct GradientScaleBody {
 };
 
 template <typename T>
-struct AverageBody {
-  T* value;
-  const T* pushed;
-  RowWalk walk;
-  MovingAverage<T> average;
-
-  COHORT_HD int64_t items() const { return walk.items(); }
-  COHORT_HD void operator()(int64_t i) const {
-    const int64_t at = walk.At(i);
-    value[at] = average(value[at], pushed[i]);
-  }
+struct Sum {
+  COHORT_HD T operator()(T value, T pushed) const { return static_cast<T>(value + pushed); }
 };
 
-template <typename T>
-struct AssignAddBody {
+// Join: MovingAverage<T> or Sum<T>.
+template <typename T, typename Join>
+struct PushBody {
   T* value;
   const T* pushed;
   RowWalk walk;
+  Join join;
 
   COHORT_HD int64_t items() const { return walk.items(); }
   COHORT_HD void operator()(int64_t i) const {
     const int64_t at = walk.At(i);
-    value[at] = static_cast<T>(value[at] + pushed[i]);
+    value[at] = join(value[at], pushed[i]);
   }
 };
 
@@ -71,14 +64,18 @@ VariableOpOr ForDType(DType dtype, std::string_view what, const Fn& fn) {
   }
 }
 
-VariableOpPlan PlanOfPush(std::string_view what, const DeviceVariable& variable,
-                          const DevicePush& push) {
+template <typename T, typename Join>
+VariableOpOr MakePush(std::string_view what, const DeviceVariable& variable, const DevicePush& push,
+                      Join join) {
   VariableOpPlan plan = {.name = fmt::format("{} {}", what, variable.name),
                          .most_items = MostItems(variable, push.rows),
                          .reads = {RangeOfRows(variable, push.rows, push.values)},
                          .writes = {RangeOfValue(variable)}};
   if (push.rows.keys != nullptr) plan.reads.push_back(RangeOfKeys(push.rows));
-  return plan;
+  return MakeVariableOp(std::move(plan), [=](const VariableRun& run) {
+    return PushBody<T, Join>{static_cast<T*>(variable.value), static_cast<const T*>(push.values),
+                             RowWalk::Of(variable, push.rows, run), join};
+  });
 }
 
 class Ops final : public VariableOps {
@@ -116,22 +113,14 @@ class Ops final : public VariableOps {
   VariableOpOr Average(const DeviceVariable& variable, const DevicePush& push,
                        double momentum) const override {
     return ForDType(variable.dtype, "a moving average", [&](auto t) -> VariableOpOr {
-      using T = decltype(t);
-      return MakeVariableOp(PlanOfPush("average of", variable, push), [=](const VariableRun& run) {
-        return AverageBody<T>{static_cast<T*>(variable.value), static_cast<const T*>(push.values),
-                              RowWalk::Of(variable, push.rows, run),
-                              MovingAverage<T>::Of(momentum)};
-      });
+      return MakePush<decltype(t)>("average of", variable, push,
+                                   MovingAverage<decltype(t)>::Of(momentum));
     });
   }
 
   VariableOpOr AssignAdd(const DeviceVariable& variable, const DevicePush& push) const override {
     return ForDType(variable.dtype, "assign_add", [&](auto t) -> VariableOpOr {
-      using T = decltype(t);
-      return MakeVariableOp(PlanOfPush("sum of", variable, push), [=](const VariableRun& run) {
-        return AssignAddBody<T>{static_cast<T*>(variable.value), static_cast<const T*>(push.values),
-                                RowWalk::Of(variable, push.rows, run)};
-      });
+      return MakePush<decltype(t)>("sum of", variable, push, Sum<decltype(t)>());
     });
   }
 

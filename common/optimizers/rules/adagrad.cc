@@ -1,46 +1,8 @@
 // Division by the sum of all squared gradients: keras/src/optimizers/adagrad.py.
-#include "common/optimizers/rules/adagrad_step.h"
 #include "common/optimizers/rules/rule.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "common/optimizers/rules/adagrad.cc"
-#include <hwy/foreach_target.h>
-// foreach_target.h first.
-#include "common/optimizers/rules/rule_loop-inl.h"
-
-HWY_BEFORE_NAMESPACE();
-namespace cohort {
-namespace HWY_NAMESPACE {
-
-template <typename T>
-struct AdagradKernel {
-  static constexpr size_t kSlots = 1;
-  explicit AdagradKernel(const AdagradStep<T>& step)
-      : lr(hn::Set(Tag<T>(), step.learning_rate)), epsilon(hn::Set(Tag<T>(), step.epsilon)) {}
-  HWY_INLINE void operator()(Lanes<T>& w, Lanes<T>* slots, Lanes<T> g) const {
-    slots[0] = hn::Add(slots[0], hn::Mul(g, g));
-    w = hn::Sub(w, hn::Div(hn::Mul(lr, g), hn::Sqrt(hn::Add(slots[0], epsilon))));
-  }
-  Lanes<T> lr, epsilon;
-};
-
-void AdagradFloat(const AdagradStep<float>& step, const UpdateRange<float>& r) {
-  UpdateWith<AdagradKernel<float>>(step, r);
-}
-void AdagradDouble(const AdagradStep<double>& step, const UpdateRange<double>& r) {
-  UpdateWith<AdagradKernel<double>>(step, r);
-}
-
-}  // namespace HWY_NAMESPACE
-}  // namespace cohort
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace cohort {
 namespace {
-
-HWY_EXPORT(AdagradFloat);
-HWY_EXPORT(AdagradDouble);
 
 class Adagrad {
  public:
@@ -52,12 +14,6 @@ class Adagrad {
   template <typename T>
   AdagradStep<T> At(uint64_t, T learning_rate, T weight_decay) const {
     return {learning_rate, weight_decay, static_cast<T>(epsilon_)};
-  }
-  static void Apply(const AdagradStep<float>& step, const UpdateRange<float>& range) {
-    HWY_DYNAMIC_DISPATCH(AdagradFloat)(step, range);
-  }
-  static void Apply(const AdagradStep<double>& step, const UpdateRange<double>& range) {
-    HWY_DYNAMIC_DISPATCH(AdagradDouble)(step, range);
   }
 
  private:
@@ -79,4 +35,3 @@ OptimizerClass AdagradOptimizer() {
 }
 
 }  // namespace cohort
-#endif  // HWY_ONCE

@@ -3,59 +3,10 @@
 
 #include <cmath>
 
-#include "common/optimizers/rules/adam_step.h"
 #include "common/optimizers/rules/rule.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "common/optimizers/rules/adam.cc"
-#include <hwy/foreach_target.h>
-// foreach_target.h first.
-#include "common/optimizers/rules/rule_loop-inl.h"
-
-HWY_BEFORE_NAMESPACE();
-namespace cohort {
-namespace HWY_NAMESPACE {
-
-template <typename T, bool kAmsgrad>
-struct AdamKernel {
-  static constexpr size_t kSlots = kAmsgrad ? 3 : 2;
-  explicit AdamKernel(const AdamStep<T>& step)
-      : alpha(hn::Set(Tag<T>(), step.alpha)),
-        decay_1(hn::Set(Tag<T>(), step.one_minus_beta_1)),
-        decay_2(hn::Set(Tag<T>(), step.one_minus_beta_2)),
-        epsilon(hn::Set(Tag<T>(), step.epsilon)) {}
-  HWY_INLINE void operator()(Lanes<T>& w, Lanes<T>* slots, Lanes<T> g) const {
-    const Lanes<T> m = hn::Add(slots[0], hn::Mul(hn::Sub(g, slots[0]), decay_1));
-    Lanes<T> v = hn::Add(slots[1], hn::Mul(hn::Sub(hn::Mul(g, g), slots[1]), decay_2));
-    slots[0] = m;
-    slots[1] = v;
-    if (kAmsgrad) {
-      v = hn::Max(slots[2], v);
-      slots[2] = v;
-    }
-    w = hn::Sub(w, hn::Div(hn::Mul(m, alpha), hn::Add(hn::Sqrt(v), epsilon)));
-  }
-  Lanes<T> alpha, decay_1, decay_2, epsilon;
-};
-
-template <typename T>
-HWY_INLINE void ApplyAdam(const AdamStep<T>& step, const UpdateRange<T>& r) {
-  step.amsgrad ? UpdateWith<AdamKernel<T, true>>(step, r)
-               : UpdateWith<AdamKernel<T, false>>(step, r);
-}
-void AdamFloat(const AdamStep<float>& step, const UpdateRange<float>& r) { ApplyAdam(step, r); }
-void AdamDouble(const AdamStep<double>& step, const UpdateRange<double>& r) { ApplyAdam(step, r); }
-
-}  // namespace HWY_NAMESPACE
-}  // namespace cohort
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace cohort {
 namespace {
-
-HWY_EXPORT(AdamFloat);
-HWY_EXPORT(AdamDouble);
 
 class Adam {
  public:
@@ -84,12 +35,6 @@ class Adam {
             static_cast<T>(1 - beta_2_),
             static_cast<T>(epsilon_),
             amsgrad_};
-  }
-  static void Apply(const AdamStep<float>& step, const UpdateRange<float>& range) {
-    HWY_DYNAMIC_DISPATCH(AdamFloat)(step, range);
-  }
-  static void Apply(const AdamStep<double>& step, const UpdateRange<double>& range) {
-    HWY_DYNAMIC_DISPATCH(AdamDouble)(step, range);
   }
 
  private:
@@ -120,4 +65,3 @@ OptimizerClass AdamOptimizer() {
 }
 
 }  // namespace cohort
-#endif  // HWY_ONCE

@@ -1,72 +1,10 @@
 // Follow the regularized leader: keras/src/optimizers/ftrl.py.
 #include <cmath>
 
-#include "common/optimizers/rules/ftrl_step.h"
 #include "common/optimizers/rules/rule.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "common/optimizers/rules/ftrl.cc"
-#include <hwy/foreach_target.h>
-// foreach_target.h first.
-#include "common/optimizers/rules/rule_loop-inl.h"
-
-HWY_BEFORE_NAMESPACE();
-namespace cohort {
-namespace HWY_NAMESPACE {
-
-// Slots: accumulator, linear.
-template <typename T, bool kSqrt>
-struct FtrlKernel {
-  static constexpr size_t kSlots = 2;
-  explicit FtrlKernel(const FtrlStep<T>& step)
-      : exponent(step.power),
-        lr(hn::Set(Tag<T>(), step.learning_rate)),
-        l1(hn::Set(Tag<T>(), step.l1)),
-        two_l2(hn::Set(Tag<T>(), step.two_l2)),
-        two_shrinkages(hn::Set(Tag<T>(), step.two_shrinkages)) {}
-
-  HWY_INLINE Lanes<T> Power(Lanes<T> x) const {
-    if (kSqrt) return hn::Sqrt(x);
-    const Tag<T> d;
-    HWY_ALIGN T lanes[hn::MaxLanes(Tag<T>())];
-    hn::Store(x, d, lanes);
-    for (size_t i = 0; i < hn::Lanes(d); ++i) lanes[i] = std::pow(lanes[i], exponent);
-    return hn::Load(d, lanes);
-  }
-  HWY_INLINE void operator()(Lanes<T>& w, Lanes<T>* slots, Lanes<T> g) const {
-    const Lanes<T> shrunk = hn::Add(g, hn::Mul(two_shrinkages, w));
-    const Lanes<T> accumulator = hn::Add(slots[0], hn::Mul(g, g));
-    const Lanes<T> power = Power(accumulator);
-    const Lanes<T> sigma = hn::Div(hn::Sub(power, Power(slots[0])), lr);
-    const Lanes<T> linear = hn::Add(slots[1], hn::Sub(shrunk, hn::Mul(sigma, w)));
-    const Lanes<T> quadratic = hn::Add(hn::Div(power, lr), two_l2);
-    const Lanes<T> clipped = hn::Min(hn::Max(linear, hn::Neg(l1)), l1);
-    w = hn::Div(hn::Sub(clipped, linear), quadratic);
-    slots[0] = accumulator;
-    slots[1] = linear;
-  }
-  T exponent;
-  Lanes<T> lr, l1, two_l2, two_shrinkages;
-};
-
-template <typename T>
-HWY_INLINE void ApplyFtrl(const FtrlStep<T>& step, const UpdateRange<T>& r) {
-  step.power == T(0.5) ? UpdateWith<FtrlKernel<T, true>>(step, r)
-                       : UpdateWith<FtrlKernel<T, false>>(step, r);
-}
-void FtrlFloat(const FtrlStep<float>& step, const UpdateRange<float>& r) { ApplyFtrl(step, r); }
-void FtrlDouble(const FtrlStep<double>& step, const UpdateRange<double>& r) { ApplyFtrl(step, r); }
-
-}  // namespace HWY_NAMESPACE
-}  // namespace cohort
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace cohort {
 namespace {
-
-HWY_EXPORT(FtrlFloat);
-HWY_EXPORT(FtrlDouble);
 
 class Ftrl {
  public:
@@ -88,12 +26,6 @@ class Ftrl {
     const T l2 = static_cast<T>(l2_) + static_cast<T>(beta_) / (T(2) * learning_rate);
     return {learning_rate,       weight_decay, static_cast<T>(power_),
             static_cast<T>(l1_), T(2) * l2,    static_cast<T>(2 * shrinkage_)};
-  }
-  static void Apply(const FtrlStep<float>& step, const UpdateRange<float>& range) {
-    HWY_DYNAMIC_DISPATCH(FtrlFloat)(step, range);
-  }
-  static void Apply(const FtrlStep<double>& step, const UpdateRange<double>& range) {
-    HWY_DYNAMIC_DISPATCH(FtrlDouble)(step, range);
   }
 
  private:
@@ -128,4 +60,3 @@ OptimizerClass FtrlOptimizer() {
 }
 
 }  // namespace cohort
-#endif  // HWY_ONCE

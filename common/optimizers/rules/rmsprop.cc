@@ -1,74 +1,8 @@
 // Division by a running mean of squared gradients: keras/src/optimizers/rmsprop.py.
-#include "common/optimizers/rules/rmsprop_step.h"
 #include "common/optimizers/rules/rule.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "common/optimizers/rules/rmsprop.cc"
-#include <hwy/foreach_target.h>
-// foreach_target.h first.
-#include "common/optimizers/rules/rule_loop-inl.h"
-
-HWY_BEFORE_NAMESPACE();
-namespace cohort {
-namespace HWY_NAMESPACE {
-
-// Slots: velocity, momentum if there is any, average_gradient if centered.
-template <typename T, bool kMomentum, bool kCentered>
-struct RmspropKernel {
-  static constexpr size_t kSlots = 1 + (kMomentum ? 1 : 0) + (kCentered ? 1 : 0);
-  explicit RmspropKernel(const RmspropStep<T>& step)
-      : lr(hn::Set(Tag<T>(), step.learning_rate)),
-        rho(hn::Set(Tag<T>(), step.rho)),
-        one_minus_rho(hn::Set(Tag<T>(), step.one_minus_rho)),
-        momentum(hn::Set(Tag<T>(), step.momentum)),
-        epsilon(hn::Set(Tag<T>(), step.epsilon)) {}
-  HWY_INLINE void operator()(Lanes<T>& w, Lanes<T>* slots, Lanes<T> g) const {
-    const Lanes<T> v = hn::Add(hn::Mul(rho, slots[0]), hn::Mul(one_minus_rho, hn::Mul(g, g)));
-    slots[0] = v;
-    Lanes<T> denominator = v;
-    if (kCentered) {
-      Lanes<T>& average = slots[kSlots - 1];
-      average = hn::Add(hn::Mul(rho, average), hn::Mul(one_minus_rho, g));
-      denominator = hn::Sub(v, hn::Mul(average, average));
-    }
-    denominator = hn::Add(denominator, epsilon);
-    Lanes<T> change = hn::Div(hn::Mul(lr, g), hn::Sqrt(denominator));
-    if (kMomentum) {
-      change = hn::Add(hn::Mul(momentum, slots[1]), change);
-      slots[1] = change;
-    }
-    w = hn::Sub(w, change);
-  }
-  Lanes<T> lr, rho, one_minus_rho, momentum, epsilon;
-};
-
-template <typename T>
-HWY_INLINE void ApplyRmsprop(const RmspropStep<T>& step, const UpdateRange<T>& r) {
-  if (step.momentum > 0) {
-    step.centered ? UpdateWith<RmspropKernel<T, true, true>>(step, r)
-                  : UpdateWith<RmspropKernel<T, true, false>>(step, r);
-  } else {
-    step.centered ? UpdateWith<RmspropKernel<T, false, true>>(step, r)
-                  : UpdateWith<RmspropKernel<T, false, false>>(step, r);
-  }
-}
-void RmspropFloat(const RmspropStep<float>& step, const UpdateRange<float>& r) {
-  ApplyRmsprop(step, r);
-}
-void RmspropDouble(const RmspropStep<double>& step, const UpdateRange<double>& r) {
-  ApplyRmsprop(step, r);
-}
-
-}  // namespace HWY_NAMESPACE
-}  // namespace cohort
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace cohort {
 namespace {
-
-HWY_EXPORT(RmspropFloat);
-HWY_EXPORT(RmspropDouble);
 
 class Rmsprop {
  public:
@@ -94,12 +28,6 @@ class Rmsprop {
             static_cast<T>(momentum_),
             static_cast<T>(epsilon_),
             centered_};
-  }
-  static void Apply(const RmspropStep<float>& step, const UpdateRange<float>& range) {
-    HWY_DYNAMIC_DISPATCH(RmspropFloat)(step, range);
-  }
-  static void Apply(const RmspropStep<double>& step, const UpdateRange<double>& range) {
-    HWY_DYNAMIC_DISPATCH(RmspropDouble)(step, range);
   }
 
  private:
@@ -127,4 +55,3 @@ OptimizerClass RmspropOptimizer() {
 }
 
 }  // namespace cohort
-#endif  // HWY_ONCE

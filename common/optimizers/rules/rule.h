@@ -26,8 +26,6 @@ namespace cohort {
 //   // they include learning_rate and weight_decay.
 //   template <typename T>
 //   Step<T> At(uint64_t step, T learning_rate, T weight_decay) const;  // update_step.h
-//   // The vectorized loop over a range, for float and double (rule_loop-inl.h).
-//   static void Apply(const Step<T>& step, const UpdateRange<T>& range);
 //
 // Loops round once per operation, in the order of Keras 3 (keras/src/optimizers). The result of an
 // element never depends on its position in a range.
@@ -67,6 +65,13 @@ UpdateRange<T> RangeOf(const UpdateTarget& target, size_t slots, int64_t begin, 
   range.past_caches = target.past_caches;
   return range;
 }
+
+// Updates a range by a step of a rule (update_step.h), with vector code (update_loop.cc).
+#define COHORT_APPLY_UPDATE(Rule)                                             \
+  void ApplyUpdate(const Rule##Step<float>& step, const UpdateRange<float>&); \
+  void ApplyUpdate(const Rule##Step<double>& step, const UpdateRange<double>&);
+COHORT_UPDATE_STEPS(COHORT_APPLY_UPDATE)
+#undef COHORT_APPLY_UPDATE
 
 template <typename T>
 void CopyRange(const UpdateRange<T>& range, size_t slots) {
@@ -124,7 +129,7 @@ class ElementwiseRule : public OptimizerRule {
     UpdateRange<T> range = RangeOf<T>(u.target, slots_.size(), 0, u.elements);
     SetGradient(u.gradient, 0, u.weight, &range);
     range.non_finite = u.non_finite;
-    Family::Apply(ConstantsAt<T>(u.step), range);
+    ApplyUpdate(ConstantsAt<T>(u.step), range);
   }
 
   // Alternates between runs of rows with keys and runs without.
@@ -147,7 +152,7 @@ class ElementwiseRule : public OptimizerRule {
         SetGradient(u.gradient, static_cast<int64_t>(first_key) * n, u.weight, &range);
       }
       if (has_keys || !touches_only_keys()) {
-        Family::Apply(step, range);
+        ApplyUpdate(step, range);
       } else {
         CopyRange(range, slots_.size());
       }

@@ -1,0 +1,122 @@
+// The walk of an update over a range of elements: ApplyUpdate of common/optimizers/rules/rule.h.
+// Highway compiles this file once for each instruction set, and the compiler makes vector code of
+// the loop over a step's Update.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "common/optimizers/rules/rule.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "common/optimizers/update_loop.cc"
+#include <hwy/foreach_target.h>
+// foreach_target.h first.
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace cohort {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Updates elements [begin, end) to `out`. Returns the greatest bits of the gradient without the
+// sign. Outputs lie where inputs do or nowhere near them, so elements do not depend on each other.
+template <int kForm, bool kHasGradient, class Step, typename T, typename Bits>
+HWY_FLATTEN Bits UpdateElements(const Step& given, const UpdateRange<T>& range, int64_t begin,
+                                int64_t end, T* out) {
+  constexpr int kSlots = Step::Slots(kForm);
+  const Step step = given;
+  const UpdateRange<T> r = range;
+  Bits greatest = 0;
+#if HWY_COMPILER_GCC && !HWY_COMPILER_CLANG
+#pragma GCC ivdep
+#endif
+  for (int64_t i = begin; i < end; ++i) {
+    T g = 0;
+    if constexpr (kHasGradient) {
+      Bits bits;
+      std::memcpy(&g, r.gradient + i, sizeof(T));
+      std::memcpy(&bits, r.gradient + i, sizeof(T));
+      bits &= hwy::LimitsMax<Bits>();
+      greatest = bits > greatest ? bits : greatest;
+      g = g * r.gradient_scale;
+    }
+    T w = r.variable_in[i];
+    T slots[kMaxSlots] = {};
+    for (int s = 0; s < kSlots; ++s) slots[s] = r.slots_in[s][i];
+    UpdateElement<kForm>(step, w, slots, g);
+    out[i - begin] = w;
+    for (int s = 0; s < kSlots; ++s) r.slots_out[s][i] = slots[s];
+  }
+  return greatest;
+}
+
+// Updates a range. With past_caches the variable's new values are written past the caches, a block
+// after another.
+template <int kForm, bool kHasGradient, class Step, typename T>
+void UpdateAll(const Step& step, const UpdateRange<T>& r) {
+  using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+  constexpr Bits kInfinity =
+      sizeof(T) == 4 ? Bits{0x7F800000} : static_cast<Bits>(int64_t{0x7FF} << 52);
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  constexpr int64_t kBlock = 128;
+  Bits greatest = 0;
+  int64_t at = 0;
+  if (r.past_caches && reinterpret_cast<uintptr_t>(r.variable_out) % (lanes * sizeof(T)) == 0) {
+    HWY_ALIGN T block[kBlock];
+    for (; at + kBlock <= r.elements; at += kBlock) {
+      greatest = std::max(greatest, UpdateElements<kForm, kHasGradient, Step, T, Bits>(
+                                        step, r, at, at + kBlock, block));
+      for (int64_t i = 0; i < kBlock; i += lanes) {
+        hn::Stream(hn::Load(d, block + i), d, r.variable_out + at + i);
+      }
+    }
+    hwy::FlushStream();
+  }
+  greatest = std::max(greatest, UpdateElements<kForm, kHasGradient, Step, T, Bits>(
+                                    step, r, at, r.elements, r.variable_out + at));
+  // Without the sign, the bits of every other number are less than those of an infinity.
+  if (r.non_finite != nullptr && greatest >= kInfinity) *r.non_finite = true;
+}
+
+template <int kForm = 0, class Step, typename T>
+void UpdateWith(const Step& step, const UpdateRange<T>& r) {
+  if constexpr (kForm + 1 < Step::kForms) {
+    if (step.form() != kForm) return UpdateWith<kForm + 1>(step, r);
+  }
+  r.gradient != nullptr ? UpdateAll<kForm, true>(step, r) : UpdateAll<kForm, false>(step, r);
+}
+
+#define COHORT_UPDATE(Rule)                                                         \
+  void Rule##Float(const Rule##Step<float>& step, const UpdateRange<float>& r) {    \
+    UpdateWith(step, r);                                                            \
+  }                                                                                 \
+  void Rule##Double(const Rule##Step<double>& step, const UpdateRange<double>& r) { \
+    UpdateWith(step, r);                                                            \
+  }
+COHORT_UPDATE_STEPS(COHORT_UPDATE)
+#undef COHORT_UPDATE
+
+}  // namespace HWY_NAMESPACE
+}  // namespace cohort
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace cohort {
+
+#define COHORT_UPDATE(Rule)                                                            \
+  HWY_EXPORT(Rule##Float);                                                             \
+  HWY_EXPORT(Rule##Double);                                                            \
+  void ApplyUpdate(const Rule##Step<float>& step, const UpdateRange<float>& range) {   \
+    HWY_DYNAMIC_DISPATCH(Rule##Float)(step, range);                                    \
+  }                                                                                    \
+  void ApplyUpdate(const Rule##Step<double>& step, const UpdateRange<double>& range) { \
+    HWY_DYNAMIC_DISPATCH(Rule##Double)(step, range);                                   \
+  }
+COHORT_UPDATE_STEPS(COHORT_UPDATE)
+#undef COHORT_UPDATE
+
+}  // namespace cohort
+#endif  // HWY_ONCE
