@@ -2,8 +2,9 @@
 // gamma + beta, mean[c], variance[c] (biased), over all axes but the last.
 // batch_norm_grad: (grad, x, gamma, mean, variance) -> dx, dgamma, dbeta.
 //
-// Sums are float64, of blocks of rows whose size depends on shapes only, and are folded in order.
-// So results do not depend on the number of threads. Without rows, mean and variance are 0.
+// float64 runs by the bodies of devices. Sums are float64, of blocks of rows whose size depends on
+// shapes only, and are folded in order. So results do not depend on the number of threads. Without
+// rows, mean and variance are 0.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -58,10 +59,10 @@ class ChannelSums {
     c.pool->ParallelFor(rows, RowGrain(channels_), fn);
   }
 
-  // Three more numbers of type T per channel.
-  template <typename T>
-  T* extra(const KernelContext& c) const {
-    return reinterpret_cast<T*>(reinterpret_cast<double*>(c.scratch) + max_blocks_ * 2 * channels_);
+  // Three more numbers per channel.
+  float* extra(const KernelContext& c) const {
+    return reinterpret_cast<float*>(reinterpret_cast<double*>(c.scratch) +
+                                    max_blocks_ * 2 * channels_);
   }
 
   int64_t channels() const { return channels_; }
@@ -70,122 +71,38 @@ class ChannelSums {
   const int64_t channels_, block_rows_, max_blocks_;
 };
 
-// first[c] += x - shift and second[c] += (x - shift)^2. Differences from a value of the channel
-// itself keep the variance exact if the mean is large. Four rows are added in T, the rest in
-// double.
-template <typename T>
-void AddMoments(const T* __restrict x, const T* __restrict shift, int64_t rows, int64_t channels,
-                double* __restrict first, double* __restrict second) {
-  int64_t r = 0;
-  for (; r + 4 <= rows; r += 4, x += 4 * channels) {
-    for (int64_t i = 0; i < channels; ++i) {
-      const T a = x[i] - shift[i], b = x[i + channels] - shift[i];
-      const T c = x[i + 2 * channels] - shift[i], d = x[i + 3 * channels] - shift[i];
-      first[i] += static_cast<double>((a + b) + (c + d));
-      second[i] += static_cast<double>((a * a + b * b) + (c * c + d * d));
-    }
-  }
-  for (; r < rows; ++r, x += channels) {
-    for (int64_t i = 0; i < channels; ++i) {
-      const T a = x[i] - shift[i];
-      first[i] += static_cast<double>(a);
-      second[i] += static_cast<double>(a * a);
-    }
-  }
-}
-
-// first[c] += g and second[c] += g (x - mean), in the same way.
-template <typename T>
-void AddGradients(const T* __restrict g, const T* __restrict x, const T* __restrict mean,
-                  int64_t rows, int64_t channels, double* __restrict first,
-                  double* __restrict second) {
-  int64_t r = 0;
-  for (; r + 4 <= rows; r += 4, x += 4 * channels, g += 4 * channels) {
-    for (int64_t i = 0; i < channels; ++i) {
-      const int64_t b = i + channels, c = b + channels, d = c + channels;
-      first[i] += static_cast<double>((g[i] + g[b]) + (g[c] + g[d]));
-      second[i] += static_cast<double>((g[i] * (x[i] - mean[i]) + g[b] * (x[b] - mean[i])) +
-                                       (g[c] * (x[c] - mean[i]) + g[d] * (x[d] - mean[i])));
-    }
-  }
-  for (; r < rows; ++r, x += channels, g += channels) {
-    for (int64_t i = 0; i < channels; ++i) {
-      first[i] += static_cast<double>(g[i]);
-      second[i] += static_cast<double>(g[i] * (x[i] - mean[i]));
-    }
-  }
-}
-
-// The loops that write. Pointers that do not overlap become vector code.
-template <typename T>
-void ScaleRows(const T* __restrict x, const T* __restrict scale, const T* __restrict offset,
-               int64_t rows, int64_t channels, T* __restrict y) {
-  for (int64_t r = 0; r < rows; ++r, x += channels, y += channels) {
-    for (int64_t i = 0; i < channels; ++i) y[i] = x[i] * scale[i] + offset[i];
-  }
-}
-
-// dx = scale g + (slope (x - mean) + offset). dx may be g.
-template <typename T>
-void GradientRows(const T* g, const T* x, const T* mean, const T* scale, const T* slope,
-                  const T* offset, int64_t rows, int64_t channels, T* dx) {
-  for (int64_t r = 0; r < rows; ++r, g += channels, x += channels, dx += channels) {
-    for (int64_t i = 0; i < channels; ++i) {
-      dx[i] = scale[i] * g[i] + (slope[i] * (x[i] - mean[i]) + offset[i]);
-    }
-  }
-}
-
-// float32 has vector code.
-void AddMoments(const float* x, const float* shift, int64_t rows, int64_t channels, double* first,
-                double* second) {
-  AddMomentsFloat(x, shift, rows, channels, first, second);
-}
-void AddGradients(const float* g, const float* x, const float* mean, int64_t rows, int64_t channels,
-                  double* first, double* second) {
-  AddGradientsFloat(g, x, mean, rows, channels, first, second);
-}
-void ScaleRows(const float* x, const float* scale, const float* offset, int64_t rows,
-               int64_t channels, float* y) {
-  ScaleRowsFloat(x, scale, offset, rows, channels, y);
-}
-void GradientRows(const float* g, const float* x, const float* mean, const float* scale,
-                  const float* slope, const float* offset, int64_t rows, int64_t channels,
-                  float* dx) {
-  GradientRowsFloat(g, x, mean, scale, slope, offset, rows, channels, dx);
-}
-
-template <typename T>
 class BatchNormTrainKernel : public Kernel {
  public:
   BatchNormTrainKernel(double epsilon, ChannelSums sums) : epsilon_(epsilon), sums_(sums) {}
 
   absl::Status Run(const KernelContext& c) const override {
-    const T* x = c.in(0).as<T>();
+    const float* x = c.in(0).as<float>();
     const int64_t channels = sums_.channels();
     const int64_t rows = c.in(0).elements / channels;
-    T* mean = c.out(1).as<T>();
-    T* variance = c.out(2).as<T>();
+    float* mean = c.out(1).as<float>();
+    float* variance = c.out(2).as<float>();
     double *first, *second;
     sums_.Sum(c, rows, &first, &second, [&](int64_t begin, int64_t end, double* a, double* b) {
-      AddMoments(x + begin * channels, x, end - begin, channels, a, b);
+      AddMomentsFloat(x + begin * channels, x, end - begin, channels, a, b);
     });
-    T* scale = sums_.template extra<T>(c);
-    T* offset = scale + channels;
+    float* scale = sums_.extra(c);
+    float* offset = scale + channels;
     const double count = rows > 0 ? static_cast<double>(rows) : 1;
     for (int64_t i = 0; i < channels; ++i) {
       const double shifted = first[i] / count;
       const double moment = std::max(second[i] / count - shifted * shifted, 0.0);
       const double middle = rows > 0 ? static_cast<double>(x[i]) + shifted : 0;
-      const double factor = static_cast<double>(c.in(1).as<T>()[i]) / std::sqrt(moment + epsilon_);
-      mean[i] = static_cast<T>(middle);
-      variance[i] = static_cast<T>(moment);
-      scale[i] = static_cast<T>(factor);
-      offset[i] = static_cast<T>(static_cast<double>(c.in(2).as<T>()[i]) - middle * factor);
+      const double factor =
+          static_cast<double>(c.in(1).as<float>()[i]) / std::sqrt(moment + epsilon_);
+      mean[i] = static_cast<float>(middle);
+      variance[i] = static_cast<float>(moment);
+      scale[i] = static_cast<float>(factor);
+      offset[i] = static_cast<float>(static_cast<double>(c.in(2).as<float>()[i]) - middle * factor);
     }
-    T* y = c.out().as<T>();
+    float* y = c.out().as<float>();
     sums_.ForEachBlock(c, rows, [&](int64_t begin, int64_t end) {
-      ScaleRows(x + begin * channels, scale, offset, end - begin, channels, y + begin * channels);
+      ScaleRowsFloat(x + begin * channels, scale, offset, end - begin, channels,
+                     y + begin * channels);
     });
     return absl::OkStatus();
   }
@@ -196,40 +113,40 @@ class BatchNormTrainKernel : public Kernel {
   const ChannelSums sums_;
 };
 
-template <typename T>
 class BatchNormGradKernel : public Kernel {
  public:
   BatchNormGradKernel(double epsilon, ChannelSums sums) : epsilon_(epsilon), sums_(sums) {}
 
   absl::Status Run(const KernelContext& c) const override {
-    const T* g = c.in(0).as<T>();
-    const T* x = c.in(1).as<T>();
-    const T* mean = c.in(3).as<T>();
+    const float* g = c.in(0).as<float>();
+    const float* x = c.in(1).as<float>();
+    const float* mean = c.in(3).as<float>();
     const int64_t channels = sums_.channels();
     const int64_t rows = c.in(0).elements / channels;
     double *first, *second;
     sums_.Sum(c, rows, &first, &second, [&](int64_t begin, int64_t end, double* a, double* b) {
-      AddGradients(g + begin * channels, x + begin * channels, mean, end - begin, channels, a, b);
+      AddGradientsFloat(g + begin * channels, x + begin * channels, mean, end - begin, channels, a,
+                        b);
     });
     // dx = scale g + slope (x - mean) + offset.
-    T* scale = sums_.template extra<T>(c);
-    T* slope = scale + channels;
-    T* offset = slope + channels;
+    float* scale = sums_.extra(c);
+    float* slope = scale + channels;
+    float* offset = slope + channels;
     const double count = rows > 0 ? static_cast<double>(rows) : 1;
     for (int64_t i = 0; i < channels; ++i) {
-      const double inverse = 1 / std::sqrt(static_cast<double>(c.in(4).as<T>()[i]) + epsilon_);
-      const double factor = static_cast<double>(c.in(2).as<T>()[i]) * inverse;
+      const double inverse = 1 / std::sqrt(static_cast<double>(c.in(4).as<float>()[i]) + epsilon_);
+      const double factor = static_cast<double>(c.in(2).as<float>()[i]) * inverse;
       const double sum = first[i];
-      c.out(1).as<T>()[i] = static_cast<T>(second[i] * inverse);
-      c.out(2).as<T>()[i] = static_cast<T>(sum);
-      scale[i] = static_cast<T>(factor);
-      slope[i] = static_cast<T>(-factor * inverse * inverse * second[i] / count);
-      offset[i] = static_cast<T>(-factor * sum / count);
+      c.out(1).as<float>()[i] = static_cast<float>(second[i] * inverse);
+      c.out(2).as<float>()[i] = static_cast<float>(sum);
+      scale[i] = static_cast<float>(factor);
+      slope[i] = static_cast<float>(-factor * inverse * inverse * second[i] / count);
+      offset[i] = static_cast<float>(-factor * sum / count);
     }
-    T* dx = c.out().as<T>();
+    float* dx = c.out().as<float>();
     sums_.ForEachBlock(c, rows, [&](int64_t begin, int64_t end) {
       const int64_t at = begin * channels;
-      GradientRows(g + at, x + at, mean, scale, slope, offset, end - begin, channels, dx + at);
+      GradientRowsFloat(g + at, x + at, mean, scale, slope, offset, end - begin, channels, dx + at);
     });
     return absl::OkStatus();
   }
@@ -245,16 +162,12 @@ class BatchNormGradKernel : public Kernel {
 
 KernelOr CreateBatchNormCpu(const Node& node, const Program& program) {
   const ValueType& x = program.type(node.inputs[0]);
+  if (x.dtype != DType::kFloat32) return CreateGridCpu(node, program);
   const int64_t channels = x.dims.back().size;
   const ChannelSums sums(channels == 0 ? 0 : CapacityElements(x) / channels, channels);
   const double epsilon = FloatAttr(node, "epsilon");
-  return ForFloating(node, x.dtype, [&](auto t) -> KernelOr {
-    using T = decltype(t);
-    if (node.op == "batch_norm_grad") {
-      return std::make_unique<BatchNormGradKernel<T>>(epsilon, sums);
-    }
-    return std::make_unique<BatchNormTrainKernel<T>>(epsilon, sums);
-  });
+  if (node.op == "batch_norm_grad") return std::make_unique<BatchNormGradKernel>(epsilon, sums);
+  return std::make_unique<BatchNormTrainKernel>(epsilon, sums);
 }
 
 }  // namespace cohort

@@ -5,8 +5,9 @@
 
 namespace cohort {
 
-// The loops of batch normalization over `rows` rows of float32 channels, as vector code. They round
-// as the loops of batch_norm_cpu.cc do, which float64 takes.
+// The loops of batch normalization over `rows` rows of float32 channels, as vector code. Four rows
+// are added in float32, the rest in float64. Differences from a value of the channel itself keep
+// the variance exact if the mean is large.
 
 // first[c] += x - shift and second[c] += (x - shift)^2.
 void AddMomentsFloat(const float* x, const float* shift, int64_t rows, int64_t channels,

@@ -19,11 +19,22 @@ template <size_t N>
 struct Walk {
   int64_t dims[kMaxRank];        // sizes of the merged axes, outermost first
   int64_t strides[kMaxRank][N];  // in elements of each value
-  int rank;                      // at least 1, once it has items
+  int rank = 0;                  // at least 1, once it has items; axes behind have no values
 
   // N inputs that are broadcast to one output by NumPy's rules; the types are already checked. The
   // innermost strides are 0 or 1.
   static Walk Broadcast(const ValueView& out, const std::array<const ValueView*, N>& inputs) {
+    Walk walk;
+    bool is_line = true;  // equal shapes and scalars, the most frequent case
+    int64_t line[N];
+    for (size_t i = 0; i < N; ++i) {
+      line[i] = inputs[i]->elements == 1 ? 0 : 1;
+      is_line = is_line && (line[i] == 0 || inputs[i]->elements == out.elements);
+    }
+    if (is_line) {
+      walk.Append(out.elements, line);
+      return walk;
+    }
     int64_t stride[kMaxRank][N];
     int64_t walked[N];  // elements of each input inside the axis
     std::fill_n(walked, N, 1);
@@ -35,7 +46,6 @@ struct Walk {
         walked[i] *= own_size;
       }
     }
-    Walk walk{};
     for (int axis = 0; axis < out.rank; ++axis) {
       if (out.dims[axis] != 1) walk.Append(out.dims[axis], stride[axis]);
     }
@@ -54,7 +64,9 @@ struct Walk {
   }
   // Makes one item of no axis.
   void Finish() {
-    if (rank == 0) dims[rank++] = 1;
+    if (rank > 0) return;
+    dims[rank++] = 1;
+    std::fill_n(strides[0], N, 0);
   }
 
   // Sets at[i] to the place in value i of this item.
@@ -75,10 +87,13 @@ template <size_t N, typename Fn>
 void ForEachRun(const Walk<N>& walk, int64_t begin, int64_t end, const Fn& fn) {
   if (begin >= end) return;
   const int last = walk.rank - 1;
-  int64_t index[kMaxRank] = {}, at[N];
-  walk.Find(begin, at);
-  for (int64_t d = last, rest = begin; d > 0; rest /= walk.dims[d--])
-    index[d] = rest % walk.dims[d];
+  int64_t index[kMaxRank], at[N] = {};
+  int64_t rest = begin;
+  for (int d = last; d >= 0; --d) {
+    index[d] = d > 0 ? rest % walk.dims[d] : rest;
+    for (size_t i = 0; i < N; ++i) at[i] += index[d] * walk.strides[d][i];
+    if (d > 0) rest /= walk.dims[d];
+  }
   for (int64_t item = begin; item < end;) {
     const int64_t count =
         last == 0 ? end - item : std::min(end - item, walk.dims[last] - index[last]);

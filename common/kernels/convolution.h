@@ -17,6 +17,11 @@ namespace cohort {
 // The three ops of one convolution.
 enum class ConvKind : uint8_t { kForward, kInputGrad, kKernelGrad };
 
+inline ConvKind ConvKindOf(const Node& node) {
+  if (node.op == "conv2d") return ConvKind::kForward;
+  return node.op == "conv2d_input_grad" ? ConvKind::kInputGrad : ConvKind::kKernelGrad;
+}
+
 // Scratch memory begins at cache lines.
 constexpr size_t AlignScratch(size_t bytes) { return (bytes + 63) / 64 * 64; }
 

@@ -12,6 +12,8 @@
 
 namespace cohort {
 
+class DeviceKernel;
+
 // Makes the kernel of one node. Called once per node when a program is compiled.
 using KernelFactory = absl::StatusOr<std::unique_ptr<Kernel>> (*)(const Node& node,
                                                                   const Program& program);
@@ -23,6 +25,9 @@ using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
 #define OP(name, schema, cpu, grid, form, doc) \
   KernelOr Create##cpu##Cpu(const Node& node, const Program& program);
 #include "common/graph/ops.def"
+
+// The kernel of the CPU that runs the bodies of one for devices; passes an error on.
+KernelOr OnCpu(absl::StatusOr<std::unique_ptr<DeviceKernel>> kernel);
 
 // The kernel of a node whose attribute `precision` rounds its operands, from that of the float32
 // product. Returns `product` itself if the node does not.

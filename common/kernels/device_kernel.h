@@ -54,7 +54,9 @@ class DeviceKernel : public KernelTraits {
 // The kernels of common/kernels/grid, compiled for each kind of device.
 namespace simulated {
 absl::StatusOr<std::unique_ptr<DeviceKernel>> CreateGridKernel(const Node&, const Program&);
-}
+absl::StatusOr<std::unique_ptr<DeviceKernel>> CreateMatMulLoops(const Node&, const Program&);
+absl::StatusOr<std::unique_ptr<DeviceKernel>> CreateConvolutionLoops(const Node&, const Program&);
+}  // namespace simulated
 namespace cuda {
 absl::StatusOr<std::unique_ptr<DeviceKernel>> CreateGridKernel(const Node&, const Program&);
 }

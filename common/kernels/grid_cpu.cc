@@ -26,9 +26,13 @@ class GridOnCpu : public Kernel {
 
 }  // namespace
 
+KernelOr OnCpu(absl::StatusOr<std::unique_ptr<DeviceKernel>> kernel) {
+  if (!kernel.ok()) return kernel.status();
+  return std::make_unique<GridOnCpu>(*std::move(kernel));
+}
+
 KernelOr CreateGridCpu(const Node& node, const Program& program) {
-  COHORT_ASSIGN_OR_RETURN(auto kernel, simulated::CreateGridKernel(node, program));
-  return std::make_unique<GridOnCpu>(std::move(kernel));
+  return OnCpu(simulated::CreateGridKernel(node, program));
 }
 
 }  // namespace cohort

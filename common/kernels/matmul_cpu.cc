@@ -1,5 +1,5 @@
 // matmul: a[m,k], b[k,n] -> [m,n], either operand stored transposed. float32 by oneDNN, or with few
-// rows and a large b that is transposed by matmul_float.h.
+// rows and a large b that is transposed by matmul_float.h. float64 by the loop of devices.
 // batch_matmul: the same for each of several pairs.
 #include <dnnl.h>
 
@@ -8,6 +8,7 @@
 
 #include "common/base/thread_pool.h"
 #include "common/kernels/cpu_kernels.h"
+#include "common/kernels/device_kernel.h"
 #include "common/kernels/few_rows_product.h"
 #include "common/kernels/matmul_float.h"
 #include "common/kernels/onednn.h"
@@ -42,31 +43,6 @@ absl::Status MultiplyRows(const Sizes& s, const float* a, const float* b, float*
                   static_cast<int>(status));
 }
 
-absl::Status MultiplyRows(const Sizes& s, const double* a, const double* b, double* c,
-                          int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end; ++i) {
-    double* row = c + i * s.n;
-    const double* a_row = a + (s.transpose_a ? i : i * s.k);
-    const int64_t a_step = s.transpose_a ? s.m : 1;
-    if (s.transpose_b) {
-      for (int64_t j = 0; j < s.n; ++j) {
-        const double* b_row = b + j * s.k;
-        double sum = 0;
-        for (int64_t p = 0; p < s.k; ++p) sum += a_row[p * a_step] * b_row[p];
-        row[j] = sum;
-      }
-      continue;
-    }
-    std::fill_n(row, s.n, 0.0);
-    for (int64_t p = 0; p < s.k; ++p) {
-      const double factor = a_row[p * a_step];
-      const double* b_row = b + p * s.n;
-      for (int64_t j = 0; j < s.n; ++j) row[j] += factor * b_row[j];
-    }
-  }
-  return absl::OkStatus();
-}
-
 // Computes c if few_rows_product.h has a function for it; otherwise returns false. The choice
 // depends on the sizes only.
 bool MultiplyFewRows(const Sizes& s, const float* a, const float* b, float* c, ThreadPool* pool) {
@@ -86,11 +62,6 @@ bool MultiplyFewRows(const Sizes& s, const float* a, const float* b, float* c, T
   return false;
 }
 
-bool MultiplyFewRows(const Sizes&, const double*, const double*, double*, ThreadPool*) {
-  return false;
-}
-
-template <typename T>
 class MatMulKernel : public Kernel {
  public:
   MatMulKernel(bool transpose_a, bool transpose_b)
@@ -103,11 +74,11 @@ class MatMulKernel : public Kernel {
     s.m = context.out().dims[0];
     s.n = context.out().dims[1];
     s.k = context.in(0).dims[transpose_a_ ? 0 : 1];
-    const T* a = context.in(0).as<T>();
-    const T* b = context.in(1).as<T>();
-    T* c = context.out().as<T>();
+    const float* a = context.in(0).as<float>();
+    const float* b = context.in(1).as<float>();
+    float* c = context.out().as<float>();
     if (s.k == 0 || s.n == 0 || s.m == 0) {
-      std::fill_n(c, context.out().elements, T{0});
+      std::fill_n(c, context.out().elements, 0.0f);
       return absl::OkStatus();
     }
     if (MultiplyFewRows(s, a, b, c, context.pool)) return absl::OkStatus();
@@ -126,7 +97,6 @@ class MatMulKernel : public Kernel {
   const bool transpose_b_;
 };
 
-template <typename T>
 class BatchMatMulKernel : public Kernel {
  public:
   BatchMatMulKernel(bool transpose_a, bool transpose_b)
@@ -139,9 +109,9 @@ class BatchMatMulKernel : public Kernel {
     s.m = context.out().dims[1];
     s.n = context.out().dims[2];
     s.k = context.in(0).dims[transpose_a_ ? 1 : 2];
-    const T* a = context.in(0).as<T>();
-    const T* b = context.in(1).as<T>();
-    T* c = context.out().as<T>();
+    const float* a = context.in(0).as<float>();
+    const float* b = context.in(1).as<float>();
+    float* c = context.out().as<float>();
     std::atomic<bool> failed{false};
     context.pool->ParallelFor(context.out().dims[0], RowGrain(s.m * s.n * s.k, kMultiplyGrain),
                               [&](int64_t begin, int64_t end) {
@@ -164,11 +134,12 @@ class BatchMatMulKernel : public Kernel {
 }  // namespace
 
 KernelOr CreateMatMulCpu(const Node& node, const Program& program) {
+  if (program.type(node.inputs[0]).dtype != DType::kFloat32) {
+    return OnCpu(simulated::CreateMatMulLoops(node, program));
+  }
   const bool ta = BoolAttr(node, "transpose_a"), tb = BoolAttr(node, "transpose_b");
-  return ForFloating(node, program.type(node.inputs[0]).dtype, [&](auto t) -> KernelOr {
-    if (node.op == "batch_matmul") return std::make_unique<BatchMatMulKernel<decltype(t)>>(ta, tb);
-    return std::make_unique<MatMulKernel<decltype(t)>>(ta, tb);
-  });
+  if (node.op == "batch_matmul") return std::make_unique<BatchMatMulKernel>(ta, tb);
+  return std::make_unique<MatMulKernel>(ta, tb);
 }
 
 }  // namespace cohort

@@ -1,15 +1,66 @@
-// max_pool_grad of float32, by the vector code of pooling_float.h. Other pooling runs by the bodies
-// of devices.
+// max_pool_grad of float32. Other pooling runs by the bodies of devices.
 #include <algorithm>
 #include <array>
 
 #include "common/base/thread_pool.h"
 #include "common/graph/ops/pooling.h"
 #include "common/kernels/cpu_kernels.h"
-#include "common/kernels/pooling_float.h"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "common/kernels/max_pool_grad_cpu.cc"
+#include <hwy/foreach_target.h>
+// foreach_target.h first.
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace cohort {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// One vector of channels from `channel`. D may have one lane.
+template <class D>
+HWY_INLINE void GradVector(D d, const float* x, const int64_t* pixels, int64_t count,
+                           const float* g, float* dx, int64_t channel, bool add) {
+  auto best = hn::LoadU(d, x + pixels[0] + channel);
+  auto place = hn::Zero(d);  // the number of the pixel; small integers are exact
+  for (int64_t i = 1; i < count; ++i) {
+    const auto value = hn::LoadU(d, x + pixels[i] + channel);
+    const auto wins = hn::And(hn::Not(hn::Le(value, best)), hn::Eq(best, best));
+    best = hn::IfThenElse(wins, value, best);
+    place = hn::IfThenElse(wins, hn::Set(d, static_cast<float>(i)), place);
+  }
+  const auto grad = hn::LoadU(d, g + channel);
+  for (int64_t i = 0; i < count; ++i) {
+    float* to = dx + pixels[i] + channel;
+    const auto part = hn::IfThenElseZero(hn::Eq(place, hn::Set(d, static_cast<float>(i))), grad);
+    hn::StoreU(add ? hn::Add(hn::LoadU(d, to), part) : part, d, to);
+  }
+}
+
+// The gradient of one window, for all channels: g goes to the first maximum among the pixels
+// x + pixels[0], ..., x + pixels[count - 1], the first NaN before all numbers. Adds to dx at these
+// pixels, or without `add` writes it there.
+void MaxPoolGrad(const float* x, const int64_t* pixels, int64_t count, const float* g, float* dx,
+                 int64_t channels, bool add) {
+  const hn::ScalableTag<float> d;
+  const hn::CappedTag<float, 1> one;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t channel = 0;
+  for (; channel + lanes <= channels; channel += lanes) {
+    GradVector(d, x, pixels, count, g, dx, channel, add);
+  }
+  for (; channel < channels; ++channel) GradVector(one, x, pixels, count, g, dx, channel, add);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace cohort
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace cohort {
 namespace {
+
+HWY_EXPORT(MaxPoolGrad);
 
 // The windows of one example, and its sizes. With one pooled axis there is one row.
 struct PoolShape {
@@ -56,7 +107,7 @@ class MaxPoolGradKernel : public Kernel {
         for (int64_t w = 0; w < s_.windows(); ++w, g += s_.channels) {
           int64_t count = 0;
           s_.ForEachPixel(w, [&](int64_t at) { pixels[static_cast<size_t>(count++)] = at; });
-          MaxPoolGradWindow(x, pixels.data(), count, g, dx, s_.channels, overlaps_);
+          HWY_DYNAMIC_DISPATCH(MaxPoolGrad)(x, pixels.data(), count, g, dx, s_.channels, overlaps_);
         }
       }
     });
@@ -87,3 +138,4 @@ KernelOr CreateMaxPoolGradCpu(const Node& node, const Program& program) {
 }
 
 }  // namespace cohort
+#endif  // HWY_ONCE

@@ -434,39 +434,59 @@ bool ColumnsFit(const Shape& s, int64_t images) {
   return pixels == 0 || s.columns_per_pixel() <= most / pixels;
 }
 
-}  // namespace
+// One of the three ops, from its node.
+struct Convolution {
+  ConvKind kind = ConvKind::kForward;
+  Shape s;
+  int64_t groups = 1;
+  Dim images;
+  int64_t most = 0;  // elements of the output
 
-DeviceKernelOr CreateConvolution(const Node& node, const Program& program) {
-  const ValueType& first = program.type(node.inputs[0]);
-  COHORT_ASSIGN_OR_RETURN(const ops::ConvShape conv,
-                          ops::MakeConvShape(node, first, program.type(node.inputs[1])));
-  const Shape s = Shape::Of(conv);
-  const Dim& images = first.dims[0];
-  const ConvKind kind = node.op == "conv2d"              ? ConvKind::kForward
-                        : node.op == "conv2d_input_grad" ? ConvKind::kInputGrad
-                                                         : ConvKind::kKernelGrad;
-  const MatrixProduct base{.dtype = first.dtype, .operands = PrecisionOf(node)};
-  const auto by_loops = [&](auto t) {
-    using T = decltype(t);
-    const int64_t most = MostElements(node, program);
+  static absl::StatusOr<Convolution> Of(const Node& node, const Program& program) {
+    const ValueType& first = program.type(node.inputs[0]);
+    COHORT_ASSIGN_OR_RETURN(const ops::ConvShape conv,
+                            ops::MakeConvShape(node, first, program.type(node.inputs[1])));
+    return Convolution{ConvKindOf(node), Shape::Of(conv), conv.groups, first.dims[0],
+                       MostElements(node, program)};
+  }
+
+  template <typename T>
+  bool has_products() const {
+    return groups == 1 && (s.is_pointwise() || ColumnsFit<T>(s, images.size));
+  }
+  template <typename T>
+  std::unique_ptr<DeviceKernel> ByLoops() const {
     if (kind == ConvKind::kForward) return ForwardByLoops<T>(s, most);
     if (kind == ConvKind::kInputGrad) return InputGradByLoops<T>(s, most);
     return KernelGradByLoops<T>(s, images.size);
-  };
-  if (base.operands != Precision::kFloat32) {
-    if (conv.groups > 1 || !(s.is_pointwise() || ColumnsFit<float>(s, images.size))) {
-      return OnRoundedOperands(node, program, RoundedAs::kFloats, by_loops(float{}));
-    }
-    ByProducts<float, uint16_t> products(s, base, images.size, images.bounded());
-    return OnRoundedOperands(node, program, RoundedAs::kBits, products.Make(kind));
   }
-  return GridForFloating(node, first.dtype, [&](auto t) -> DeviceKernelOr {
-    using T = decltype(t);
-    if (conv.groups > 1 || !(s.is_pointwise() || ColumnsFit<T>(s, images.size))) {
-      return by_loops(t);
+};
+
+}  // namespace
+
+DeviceKernelOr CreateConvolution(const Node& node, const Program& program) {
+  COHORT_ASSIGN_OR_RETURN(const Convolution conv, Convolution::Of(node, program));
+  const DType dtype = program.type(node.inputs[0]).dtype;
+  const MatrixProduct base{.dtype = dtype, .operands = PrecisionOf(node)};
+  const int64_t images = conv.images.size;
+  if (base.operands != Precision::kFloat32) {
+    if (!conv.has_products<float>()) {
+      return OnRoundedOperands(node, program, RoundedAs::kFloats, conv.ByLoops<float>());
     }
-    return ByProducts<T>(s, base, images.size, images.bounded()).Make(kind);
+    ByProducts<float, uint16_t> products(conv.s, base, images, conv.images.bounded());
+    return OnRoundedOperands(node, program, RoundedAs::kBits, products.Make(conv.kind));
+  }
+  return GridForFloating(node, dtype, [&](auto t) -> DeviceKernelOr {
+    using T = decltype(t);
+    if (!conv.has_products<T>()) return conv.ByLoops<T>();
+    return ByProducts<T>(conv.s, base, images, conv.images.bounded()).Make(conv.kind);
   });
+}
+
+DeviceKernelOr CreateConvolutionLoops(const Node& node, const Program& program) {
+  COHORT_ASSIGN_OR_RETURN(const Convolution conv, Convolution::Of(node, program));
+  return GridForFloating(node, program.type(node.inputs[0]).dtype,
+                         [&](auto t) -> DeviceKernelOr { return conv.ByLoops<decltype(t)>(); });
 }
 
 }  // namespace cohort::COHORT_GRID

@@ -153,6 +153,8 @@ std::unique_ptr<DeviceKernel> MakeSequence(GridTraits traits, Parts... parts) {
 // A body whose items are the steps of a walk: Element has
 //
 //   void operator()(int64_t item, const int64_t (&at)[N]) const;
+//   // Optional, for runs on the CPU: items [item, item + count), whose places have this stride.
+//   void Run(int64_t item, int64_t at, int64_t stride, int64_t count) const;
 template <typename Element, size_t N>
 struct WalkBody {
   Element element;
@@ -166,7 +168,16 @@ struct WalkBody {
     element(item, at);
   }
   // The same for items [begin, end) on the CPU, run by run.
-  void RunAll(int64_t begin, int64_t end) const { RunRuns(begin, end); }
+  void RunAll(int64_t begin, int64_t end) const {
+    if constexpr (requires { element.Run(begin, begin, begin, end); }) {
+      const int64_t stride = walk.strides[walk.rank - 1][0];
+      ForEachRun(walk, begin, end, [&](int64_t item, const int64_t(&at)[N], int64_t count) {
+        element.Run(item, at[0], stride, count);
+      });
+    } else {
+      RunRuns(begin, end);
+    }
+  }
 
  private:
   // Inner strides of 0 and 1 are constants of the loop, which so becomes vector code: bit i of
@@ -231,6 +242,11 @@ inline int64_t MostElements(const Node& node, const Program& program, size_t out
 #define OP(name, schema, cpu, grid, form, doc) \
   DeviceKernelOr Create##grid(const Node& node, const Program& program);
 #include "common/graph/ops.def"
+
+// matmul, batch_matmul, conv2d and its gradients by loops alone, without the products of a device's
+// library: the float64 kernels of the CPU.
+DeviceKernelOr CreateMatMulLoops(const Node& node, const Program& program);
+DeviceKernelOr CreateConvolutionLoops(const Node& node, const Program& program);
 
 // Chooses the kernel of a node on devices of this kind. Errors: Unimplemented.
 DeviceKernelOr CreateGridKernel(const Node& node, const Program& program);

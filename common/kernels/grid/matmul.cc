@@ -77,32 +77,37 @@ class ProductKernel : public DeviceKernel {
   std::vector<std::unique_ptr<DeviceKernel>> zeros_;
 };
 
+// `first`: the axis of a matrix. The product of a run's sizes.
+template <typename T>
+std::unique_ptr<DeviceKernel> ByLoop(const Node& node, const Program& program, size_t first) {
+  const bool ta = BoolAttr(node, "transpose_a"), tb = BoolAttr(node, "transpose_b");
+  return MakeGridKernel(MostElements(node, program), [ta, tb, first](const KernelContext& c) {
+    const int64_t* dims = c.out().dims + first;
+    return DotBody<T>{
+        c.in(0).as<T>(),
+        c.in(1).as<T>(),
+        c.out().as<T>(),
+        {first == 1 ? c.out().dims[0] : 1, dims[0], dims[1], c.in(0).dims[first + (ta ? 0 : 1)]},
+        ta,
+        tb};
+  });
+}
+
+size_t MatrixAxis(const Node& node) { return node.op == "batch_matmul" ? 1 : 0; }
+
 }  // namespace
 
 DeviceKernelOr CreateMatMul(const Node& node, const Program& program) {
   const bool ta = BoolAttr(node, "transpose_a"), tb = BoolAttr(node, "transpose_b");
   const ValueType &a = program.type(node.inputs[0]), &b = program.type(node.inputs[1]);
   const ValueType& y = program.type(node.outputs[0]);
-  const size_t first = node.op == "batch_matmul" ? 1 : 0;  // axis of a matrix
+  const size_t first = MatrixAxis(node);
   bool at_capacity = true;
   for (const ValueType* type : {&a, &b, &y}) {
     for (size_t d = 1; d < type->dims.size(); ++d) at_capacity &= !type->dims[d].bounded();
   }
   const Dim& k = a.dims[first + (ta ? 0 : 1)];
   const Precision precision = PrecisionOf(node);
-  const auto by_loop = [&](auto t) {
-    using T = decltype(t);
-    return MakeGridKernel(MostElements(node, program), [ta, tb, first](const KernelContext& c) {
-      const int64_t* dims = c.out().dims + first;
-      return DotBody<T>{
-          c.in(0).as<T>(),
-          c.in(1).as<T>(),
-          c.out().as<T>(),
-          {first == 1 ? c.out().dims[0] : 1, dims[0], dims[1], c.in(0).dims[first + (ta ? 0 : 1)]},
-          ta,
-          tb};
-    });
-  };
   MatrixProduct product{
       .dtype = a.dtype, .operands = precision, .transpose_a = ta, .transpose_b = tb};
   product.batch = first == 1 ? y.dims[0].size : 1;
@@ -110,13 +115,21 @@ DeviceKernelOr CreateMatMul(const Node& node, const Program& program) {
   product.n = y.dims[first + 1].size;
   product.k = k.size;
   if (precision != Precision::kFloat32) {
-    if (!at_capacity) return OnRoundedOperands(node, program, RoundedAs::kFloats, by_loop(float{}));
+    if (!at_capacity)
+      return OnRoundedOperands(node, program, RoundedAs::kFloats,
+                               ByLoop<float>(node, program, first));
     return OnRoundedOperands(node, program, RoundedAs::kBits,
                              std::make_unique<ProductKernel<uint16_t>>(product, k.bounded()));
   }
   return GridForFloating(node, a.dtype, [&](auto t) -> DeviceKernelOr {
-    if (!at_capacity) return by_loop(t);
+    if (!at_capacity) return ByLoop<decltype(t)>(node, program, first);
     return std::make_unique<ProductKernel<decltype(t)>>(product, k.bounded());
+  });
+}
+
+DeviceKernelOr CreateMatMulLoops(const Node& node, const Program& program) {
+  return GridForFloating(node, program.type(node.inputs[0]).dtype, [&](auto t) -> DeviceKernelOr {
+    return ByLoop<decltype(t)>(node, program, MatrixAxis(node));
   });
 }
 

@@ -99,17 +99,9 @@ COHORT_HD int64_t FirstMaximum(const Windows& s, const T* x, const Windows::Plac
   return place;
 }
 
-// What a result of a window folds: the elements that it covers.
-struct OfWindow {
-  static COHORT_HD Windows::Place Find(const Windows& s, int64_t item) { return s.Output(item); }
-  template <typename Fn>
-  static COHORT_HD void ForEach(const Windows& s, const Windows::Place& window, const Fn& fn) {
-    s.ForEachPixel(window, [&](int64_t at) { fn(at, int64_t{1}); });
-  }
-};
-struct MaxOfWindow : OfWindow {
+struct MaxOfWindow {
   template <typename T>
-  static COHORT_HD T Join(bool first, T a, T b, int64_t) {
+  static COHORT_HD T Join(bool first, T a, T b) {
     return !first && (a > b || a != a) ? a : b;
   }
   template <typename T>
@@ -117,9 +109,9 @@ struct MaxOfWindow : OfWindow {
     return all;
   }
 };
-struct MeanOfWindow : OfWindow {
+struct MeanOfWindow {
   template <typename T>
-  static COHORT_HD T Join(bool, T a, T b, int64_t) {
+  static COHORT_HD T Join(bool, T a, T b) {
     return a + b;
   }
   template <typename T>
@@ -127,23 +119,8 @@ struct MeanOfWindow : OfWindow {
     return all / static_cast<T>(count);
   }
 };
-// An element of x folds the gradients of the windows that contain it.
-struct MeanGradOfPixel {
-  static COHORT_HD Windows::Place Find(const Windows& s, int64_t item) { return s.Input(item); }
-  template <typename Fn>
-  static COHORT_HD void ForEach(const Windows& s, const Windows::Place& pixel, const Fn& fn) {
-    s.ForEachWindow(pixel, [&](int64_t y, int64_t x, int64_t at) { fn(at, s.pixels(y, x)); });
-  }
-  template <typename T>
-  static COHORT_HD T Join(bool, T a, T b, int64_t pixels) {
-    return a + b / static_cast<T>(pixels);
-  }
-  template <typename T>
-  static COHORT_HD T End(T all, int64_t) {
-    return all;
-  }
-};
 
+// A result folds the elements that its window covers.
 template <typename Op, typename T>
 struct FoldBody {
   const T* x;
@@ -156,9 +133,7 @@ struct FoldBody {
   COHORT_HD void operator()(int64_t item) const {
     T all = T{0};
     int64_t count = 0;
-    Op::ForEach(s, Op::Find(s, item), [&](int64_t at, int64_t pixels) {
-      all = Op::Join(count++ == 0, all, x[at], pixels);
-    });
+    s.ForEachPixel(s.Output(item), [&](int64_t at) { all = Op::Join(count++ == 0, all, x[at]); });
     y[item] = Op::End(all, count);
   }
   // Blocks of channels, which become vector code.
@@ -166,19 +141,64 @@ struct FoldBody {
     constexpr int64_t kLanes = 64;
     T all[kLanes];
     for (int64_t item = begin, lanes; item < end; item += lanes) {
-      const Windows::Place place = Op::Find(s, item);
+      const Windows::Place place = s.Output(item);
       lanes = std::min({end - item, s.channels - place.channel, kLanes});
       std::fill_n(all, lanes, T{0});
       int64_t count = 0;
-      Op::ForEach(s, place, [&](int64_t at, int64_t pixels) {
+      s.ForEachPixel(place, [&](int64_t at) {
         if (count++ == 0) {
-          for (int64_t i = 0; i < lanes; ++i) all[i] = Op::Join(true, all[i], x[at + i], pixels);
+          for (int64_t i = 0; i < lanes; ++i) all[i] = Op::Join(true, all[i], x[at + i]);
         } else {
-          for (int64_t i = 0; i < lanes; ++i) all[i] = Op::Join(false, all[i], x[at + i], pixels);
+          for (int64_t i = 0; i < lanes; ++i) all[i] = Op::Join(false, all[i], x[at + i]);
         }
       });
       for (int64_t i = 0; i < lanes; ++i) y[item + i] = Op::End(all[i], count);
     }
+  }
+};
+
+// An element of x adds the gradients of the windows that contain it.
+template <typename T>
+struct MeanGradBody {
+  const T* grad;
+  T* dx;
+  Windows s;
+  int64_t n;
+
+  COHORT_HD int64_t items() const { return n; }
+  COHORT_HD int64_t work() const { return s.rows.window * s.columns.window; }
+  COHORT_HD void operator()(int64_t item) const {
+    T sum = T{0};
+    s.ForEachWindow(s.Input(item), [&](int64_t y, int64_t x, int64_t at) {
+      sum += grad[at] / static_cast<T>(s.pixels(y, x));
+    });
+    dx[item] = sum;
+  }
+  // Window by window, in the same order: an element is not looked for in any window.
+  void RunAll(int64_t begin, int64_t end) const {
+    if (begin == end) return;
+    std::fill_n(dx + begin, end - begin, T{0});
+    const int64_t elements = s.rows.in * s.columns.in * s.channels;
+    for (int64_t example = begin / elements; example * elements < end; ++example) {
+      const T* g = grad + example * s.rows.out * s.columns.out * s.channels;
+      for (int64_t row = 0; row < s.rows.out; ++row) {
+        for (int64_t column = 0; column < s.columns.out; ++column, g += s.channels) {
+          AddWindow({example, row, column, 0}, g, begin, end);
+        }
+      }
+    }
+  }
+
+ private:
+  void AddWindow(const Windows::Place& window, const T* g, int64_t begin, int64_t end) const {
+    const T pixels = static_cast<T>(s.pixels(window.row, window.column));
+    s.ForEachPixel(window, [&](int64_t at) {
+      const int64_t first = std::max(begin - at, int64_t{0});
+      const int64_t channels = std::min(end - at, s.channels) - first;
+      const T* __restrict from = g + first;
+      T* __restrict to = dx + at + first;
+      for (int64_t i = 0; i < channels; ++i) to[i] += from[i] / pixels;
+    });
   }
 };
 
@@ -268,12 +288,12 @@ DeviceKernelOr CreatePooling(const Node& node, const Program& program) {
       return MaxPoolGrad<T>(s, CapacityElements(program.type(node.inputs[0])), most);
     }
     if (node.op == "avg_pool_grad") {
-      return MakeGridKernel(most,
-                            [s](const KernelContext& c) {
-                              return FoldBody<MeanGradOfPixel, T>{c.in(0).as<T>(), c.out().as<T>(),
-                                                                  s, c.out().elements};
-                            },
-                            {.dims_only = 2});
+      return MakeGridKernel(
+          most,
+          [s](const KernelContext& c) {
+            return MeanGradBody<T>{c.in(0).as<T>(), c.out().as<T>(), s, c.out().elements};
+          },
+          {.dims_only = 2});
     }
     if (node.op == "avg_pool") {
       return MakeGridKernel(most, [s](const KernelContext& c) {

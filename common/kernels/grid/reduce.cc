@@ -37,8 +37,7 @@ struct Axes {
 };
 
 Axes AxesOf(const ValueView& in, const std::vector<int64_t>& reduced) {
-  Axes axes{};
-  axes.kept_items = axes.reduced_items = 1;
+  Axes axes;
   int64_t stride = in.elements;
   for (int d = 0; d < in.rank; ++d) {
     const bool is_reduced = std::ranges::find(reduced, d) != reduced.end();

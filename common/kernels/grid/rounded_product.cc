@@ -7,38 +7,31 @@ namespace {
 
 size_t AlignedTo256(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
-struct RoundToBitsBody {
+// Rounds to uint16_t bits, or to float.
+template <typename To>
+struct RoundBody {
   const float* x;
-  uint16_t* y;
+  To* y;
   int64_t n;
   Precision precision;
 
   COHORT_HD int64_t items() const { return n; }
-  COHORT_HD void operator()(int64_t i) const { y[i] = BitsOf(precision, x[i]); }
-};
-
-struct RoundToFloatsBody {
-  const float* x;
-  float* y;
-  int64_t n;
-  Precision precision;
-
-  COHORT_HD int64_t items() const { return n; }
-  COHORT_HD void operator()(int64_t i) const { y[i] = RoundTo(precision, x[i]); }
+  COHORT_HD void operator()(int64_t i) const {
+    if constexpr (sizeof(To) == sizeof(float)) {
+      y[i] = RoundTo(precision, x[i]);
+    } else {
+      y[i] = BitsOf(precision, x[i]);
+    }
+  }
 };
 
 // Rounds input i to scratch memory.
-std::unique_ptr<DeviceKernel> MakeRound(RoundedAs form, Precision precision, size_t i,
-                                        size_t offset, int64_t most) {
-  if (form == RoundedAs::kBits) {
-    return MakeGridKernel(most, [i, offset, precision](const KernelContext& c) {
-      return RoundToBitsBody{c.in(i).as<float>(), reinterpret_cast<uint16_t*>(c.scratch + offset),
-                             c.in(i).elements, precision};
-    });
-  }
+template <typename To>
+std::unique_ptr<DeviceKernel> MakeRound(Precision precision, size_t i, size_t offset,
+                                        int64_t most) {
   return MakeGridKernel(most, [i, offset, precision](const KernelContext& c) {
-    return RoundToFloatsBody{c.in(i).as<float>(), reinterpret_cast<float*>(c.scratch + offset),
-                             c.in(i).elements, precision};
+    return RoundBody<To>{c.in(i).as<float>(), reinterpret_cast<To*>(c.scratch + offset),
+                         c.in(i).elements, precision};
   });
 }
 
@@ -50,7 +43,9 @@ class RoundedProduct : public DeviceKernel {
     const size_t element = form == RoundedAs::kBits ? sizeof(uint16_t) : sizeof(float);
     for (size_t i = 0; i < 2; ++i) {
       offsets_[i] = operand_bytes_;
-      rounds_[i] = MakeRound(form, precision, i, operand_bytes_, most[i]);
+      rounds_[i] = form == RoundedAs::kBits
+                       ? MakeRound<uint16_t>(precision, i, operand_bytes_, most[i])
+                       : MakeRound<float>(precision, i, operand_bytes_, most[i]);
       operand_bytes_ += AlignedTo256(static_cast<size_t>(most[i]) * element);
     }
   }

@@ -103,7 +103,7 @@ struct ArgmaxBody {
         },
         [](Best a, Best b) {
           const bool wins = b.value > a.value || (b.value == a.value && b.place < a.place);
-          return wins ? b : a;
+          return Best{wins ? b.value : a.value, wins ? b.place : a.place};
         });
     g.ForEach(1, [&](int64_t) { y[row] = best.place; });
   }

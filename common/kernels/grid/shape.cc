@@ -5,12 +5,22 @@ namespace cohort::COHORT_GRID {
 namespace {
 
 // Element i from, or to, the place to which the walk leads. T only has the size of the elements.
+// Runs to which elements are put lie dense.
 template <typename T>
 struct TakeElement {
   const T* x;
   T* y;
 
   COHORT_HD void operator()(int64_t i, const int64_t (&at)[1]) const { y[i] = x[at[0]]; }
+  void Run(int64_t i, int64_t at, int64_t stride, int64_t count) const {
+    if (stride == 1) {
+      std::copy_n(x + at, count, y + i);
+    } else if (stride == 0) {
+      std::fill_n(y + i, count, T{x[at]});
+    } else {
+      for (int64_t j = 0; j < count; ++j) y[i + j] = x[at + j * stride];
+    }
+  }
 };
 template <typename T>
 struct PutElement {
@@ -18,6 +28,9 @@ struct PutElement {
   T* y;
 
   COHORT_HD void operator()(int64_t i, const int64_t (&at)[1]) const { y[at[0]] = x[i]; }
+  void Run(int64_t i, int64_t at, int64_t, int64_t count) const {
+    std::copy_n(x + i, count, y + at);
+  }
 };
 
 int64_t Product(const ValueView& v, int begin, int end) {
@@ -28,7 +41,7 @@ int64_t Product(const ValueView& v, int begin, int end) {
 
 // The axes before `axis`, and as many columns inside them in rows of `stride`.
 Walk<1> Columns(const ValueView& v, int axis, int64_t columns, int64_t stride) {
-  Walk<1> walk{};
+  Walk<1> walk;
   walk.Append(Product(v, 0, axis), {stride});
   walk.Append(columns, {1});
   return walk;
@@ -79,7 +92,7 @@ DeviceKernelOr Transpose(const Node& node, const Program& program) {
     using T = decltype(t);
     return MakeGridKernel(MostElements(node, program), [axes](const KernelContext& c) {
       const ValueView &in = c.in(0), &out = c.out();
-      Walk<1> walk{};
+      Walk<1> walk;
       for (int d = 0; d < in.rank; ++d) {
         walk.Append(out.dims[d], {Product(in, axes[static_cast<size_t>(d)] + 1, in.rank)});
       }

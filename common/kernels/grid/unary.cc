@@ -6,38 +6,44 @@
 namespace cohort::COHORT_GRID {
 namespace {
 
-template <typename Op, typename T>
+template <typename Op, typename From, typename To>
 struct UnaryBody {
-  const T* x;
-  T* y;
+  Op op;
+  const From* x;
+  To* y;
   int64_t n;
 
   COHORT_HD int64_t items() const { return n; }
-  COHORT_HD void operator()(int64_t i) const { y[i] = Op::Of(x[i]); }
+  COHORT_HD void operator()(int64_t i) const { y[i] = op.Of(x[i]); }
 };
+
+template <typename From, typename To, typename Op>
+std::unique_ptr<DeviceKernel> MakeUnary(const Node& node, const Program& program, Op op) {
+  return MakeGridKernel(
+      MostElements(node, program),
+      [op](const KernelContext& c) {
+        return UnaryBody<Op, From, To>{op, c.in(0).as<From>(), c.out().as<To>(), c.out().elements};
+      },
+      {.in_place = sizeof(From) == sizeof(To) ? 1u : 0u});
+}
 
 template <typename Op>
 DeviceKernelOr Map(const Node& node, const Program& program) {
   return GridForFloating(node, program.type(node.inputs[0]).dtype, [&](auto t) -> DeviceKernelOr {
-    using T = decltype(t);
-    return MakeGridKernel(
-        MostElements(node, program),
-        [](const KernelContext& c) {
-          return UnaryBody<Op, T>{c.in(0).as<T>(), c.out().as<T>(), c.out().elements};
-        },
-        {.in_place = 1});
+    return MakeUnary<decltype(t), decltype(t)>(node, program, Op());
   });
 }
 
 template <typename T>
-struct ClipBody {
-  const T* x;
-  T* y;
+struct ClipTo {
   T min, max;
-  int64_t n;
 
-  COHORT_HD int64_t items() const { return n; }
-  COHORT_HD void operator()(int64_t i) const { y[i] = x[i] < min ? min : x[i] > max ? max : x[i]; }
+  COHORT_HD T Of(T x) const { return x < min ? min : x > max ? max : x; }
+};
+
+template <typename From, typename To>
+struct CastTo {
+  static COHORT_HD To Of(From x) { return scalar::Convert<From, To>(x); }
 };
 
 // The gradient passes where low < x, or with kClosed where low <= x <= high; a NaN then passes,
@@ -61,14 +67,9 @@ struct GateBody {
 DeviceKernelOr Clip(const Node& node, const Program& program) {
   return GridForFloating(node, program.type(node.inputs[0]).dtype, [&](auto t) -> DeviceKernelOr {
     using T = decltype(t);
-    const T min = static_cast<T>(FloatAttr(node, "min"));
-    const T max = static_cast<T>(FloatAttr(node, "max"));
-    return MakeGridKernel(
-        MostElements(node, program),
-        [min, max](const KernelContext& c) {
-          return ClipBody<T>{c.in(0).as<T>(), c.out().as<T>(), min, max, c.out().elements};
-        },
-        {.in_place = 1});
+    return MakeUnary<T, T>(
+        node, program,
+        ClipTo<T>{static_cast<T>(FloatAttr(node, "min")), static_cast<T>(FloatAttr(node, "max"))});
   });
 }
 
@@ -88,32 +89,12 @@ DeviceKernelOr Gate(const Node& node, const Program& program) {
   });
 }
 
-template <typename From, typename To>
-struct CastBody {
-  const From* x;
-  To* y;
-  int64_t n;
-
-  COHORT_HD int64_t items() const { return n; }
-  COHORT_HD void operator()(int64_t i) const { y[i] = scalar::Convert<From, To>(x[i]); }
-};
-
-template <typename From, typename To>
-std::unique_ptr<DeviceKernel> MakeCast(const Node& node, const Program& program) {
-  return MakeGridKernel(
-      MostElements(node, program),
-      [](const KernelContext& c) {
-        return CastBody<From, To>{c.in(0).as<From>(), c.out().as<To>(), c.out().elements};
-      },
-      {.in_place = sizeof(From) == sizeof(To) ? 1u : 0u});
-}
-
 template <typename From>
 DeviceKernelOr CastFrom(const Node& node, const Program& program) {
   const DType to = program.type(node.outputs[0]).dtype;
-  if (to == DType::kBool) return MakeCast<From, bool>(node, program);
+  if (to == DType::kBool) return MakeUnary<From, bool>(node, program, CastTo<From, bool>());
   return GridForNumeric(node, to, [&](auto t) -> DeviceKernelOr {
-    return MakeCast<From, decltype(t)>(node, program);
+    return MakeUnary<From, decltype(t)>(node, program, CastTo<From, decltype(t)>());
   });
 }
 
