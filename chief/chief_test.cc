@@ -14,7 +14,7 @@
 #include "common/base/exit_code.h"
 #include "common/base/log.h"
 #include "common/os/signals.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 
 namespace cohort {
 namespace {

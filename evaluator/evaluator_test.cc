@@ -20,7 +20,7 @@
 #include "common/model/model_builder.h"
 #include "common/os/directory.h"
 #include "common/schema/class_registry.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 #include "proto/checkpoint.pb.h"
 
 namespace cohort {

@@ -11,7 +11,7 @@
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/safetensors.h"
 #include "common/checkpoint/shard_names.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 #include "ps_server/core_test_util.h"
 
 namespace cohort::ps_test {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/clock_test_util.h"
 #include "common/cluster/protocol_version.h"
 #include "common/tablet/tablet_test_util.h"
 #include "ps_server/ps_core.h"

@@ -10,7 +10,7 @@
 #include "common/base/status_proto.h"
 #include "common/rpc/stream/stream_client.h"
 #include "common/rpc/stream/stream_server.h"
-#include "common/testing/test_time.h"
+#include "common/testing/time_test_util.h"
 #include "ps_server/core_test_util.h"
 #include "ps_server/data_stream.h"
 #include "ps_server/ps_service.h"

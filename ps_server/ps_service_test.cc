@@ -11,7 +11,7 @@
 #include "common/rpc/stream/frame.h"
 #include "common/rpc/stream/stream_client.h"
 #include "common/tablet/tablet_test_util.h"
-#include "common/testing/test_time.h"
+#include "common/testing/time_test_util.h"
 #include "proto/shared_payload.pb.h"
 #include "ps_server/parameter_server.h"
 #include "ps_server/ps_options.h"

@@ -6,7 +6,7 @@
 #include "common/data/data_test_files.h"
 #include "common/data/data_test_specs.h"
 #include "common/schema/class_registry.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 #include "proto/worker.pb.h"
 
 namespace cohort {

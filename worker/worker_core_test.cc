@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/base/clock_test_util.h"
 #include "common/base/status.h"
 #include "common/base/status_proto.h"
 #include "common/cluster/protocol_version.h"

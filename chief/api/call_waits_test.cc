@@ -5,6 +5,7 @@
 
 #include "chief/api/locked_core.h"
 #include "chief/api/locked_core_test_util.h"
+#include "common/base/clock_test_util.h"
 #include "common/base/status.h"
 #include "common/rpc/stream/rpc_test_util.h"
 

@@ -14,7 +14,7 @@
 #include "common/base/mutex.h"
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/journal.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 #include "proto/checkpoint.pb.h"
 
 namespace cohort {

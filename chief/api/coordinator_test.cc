@@ -20,7 +20,7 @@
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/journal.h"
 #include "common/schema/class_registry.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 #include "proto/checkpoint.pb.h"
 
 namespace {

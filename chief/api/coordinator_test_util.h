@@ -18,7 +18,7 @@
 #include "common/graph/program_builder.h"
 #include "common/rpc/stream/completion_loop.h"
 #include "common/rpc/stream/rpc_test_util.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 
 namespace cohort::testing {
 

@@ -5,7 +5,7 @@
 
 #include "chief/api/coordinator.h"
 #include "chief/api/locked_core.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 
 namespace cohort::testing {
 

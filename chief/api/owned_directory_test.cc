@@ -6,7 +6,7 @@
 #include "chief/api/coordinator.h"
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/file.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 #include "proto/checkpoint.pb.h"
 
 namespace cohort {

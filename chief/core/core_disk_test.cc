@@ -3,7 +3,7 @@
 
 #include "chief/core/core_test_world.h"
 #include "common/base/status.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 
 namespace cohort {
 namespace {

@@ -6,7 +6,7 @@
 #include "chief/core/recovery_test_util.h"
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 
 namespace cohort {
 namespace {

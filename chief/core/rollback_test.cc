@@ -5,7 +5,7 @@
 #include "chief/core/core_parts_test_util.h"
 #include "common/base/status.h"
 #include "common/base/status_proto.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 
 namespace cohort {
 namespace {

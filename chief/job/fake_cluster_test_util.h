@@ -13,7 +13,7 @@
 #include "chief/job/checkpoint_catalog.h"
 #include "chief/job/job_console.h"
 #include "chief/job/metrics_log.h"
-#include "common/base/clock.h"
+#include "common/base/clock_test_util.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 

@@ -5,7 +5,7 @@
 
 #include "chief/job/job_directory.h"
 #include "common/base/status.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 
 namespace cohort {
 namespace {

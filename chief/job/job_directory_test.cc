@@ -5,7 +5,7 @@
 
 #include "common/base/exit_code.h"
 #include "common/checkpoint/manifest.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 
 namespace cohort {
 namespace {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "common/base/status.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 
 namespace cohort {
 namespace {

@@ -7,7 +7,8 @@
 
 #include "chief/job/checkpoint_policy.h"
 #include "chief/job/fake_cluster_test_util.h"
-#include "common/testing/test_directory.h"
+#include "common/base/clock_test_util.h"
+#include "common/testing/directory_test_util.h"
 
 namespace cohort {
 namespace {

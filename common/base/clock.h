@@ -2,7 +2,6 @@
 #define COHORT_COMMON_BASE_CLOCK_H_
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 
@@ -46,19 +45,6 @@ class RealClock : public Clock {
  public:
   TimePoint Now() const override { return std::chrono::steady_clock::now(); }
   int64_t UnixMicros() const override;
-};
-
-// Stands still until Advance. It starts away from zero, so that a default TimePoint lies in the
-// past.
-class ManualClock : public Clock {
- public:
-  TimePoint Now() const override;
-  int64_t UnixMicros() const override;
-  void Advance(Duration by) { micros_ += std::chrono::duration_cast<Micros>(by).count(); }
-
- private:
-  using Micros = std::chrono::microseconds;
-  std::atomic<int64_t> micros_{0};
 };
 
 }  // namespace cohort

@@ -12,7 +12,7 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 
 namespace cohort {
 namespace {

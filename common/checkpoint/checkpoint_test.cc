@@ -10,8 +10,8 @@
 #include "common/checkpoint/format_version.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/shard_names.h"
-#include "common/testing/status_message.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
+#include "common/testing/status_test_util.h"
 #include "proto/checkpoint.pb.h"
 
 namespace cohort {

@@ -14,9 +14,9 @@
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/checkpoint/file.h"
-#include "common/testing/status_message.h"
-#include "common/testing/test_directory.h"
-#include "common/testing/test_lease.h"
+#include "common/testing/directory_test_util.h"
+#include "common/testing/lease_test_util.h"
+#include "common/testing/status_test_util.h"
 
 namespace cohort {
 namespace {

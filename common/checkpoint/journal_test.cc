@@ -13,7 +13,7 @@
 #include "common/base/status.h"
 #include "common/checkpoint/format_version.h"
 #include "common/checkpoint/journal_format.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 #include "proto/checkpoint.pb.h"
 
 namespace {

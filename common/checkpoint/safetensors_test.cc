@@ -5,7 +5,7 @@
 
 #include "common/base/status.h"
 #include "common/checkpoint/shard_names.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 
 namespace cohort {
 namespace {

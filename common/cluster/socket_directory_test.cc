@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <string>
 
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 
 namespace cohort {
 namespace {

@@ -5,7 +5,7 @@
 #include "common/base/metrics.h"
 #include "common/cluster/method_table.h"
 #include "common/cluster/security.h"
-#include "common/testing/status_message.h"
+#include "common/testing/status_test_util.h"
 #include "common/tls/tls_test_files.h"
 
 namespace cohort {

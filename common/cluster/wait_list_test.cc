@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/base/clock_test_util.h"
+
 namespace cohort {
 namespace {
 

@@ -7,7 +7,7 @@
 
 #include "common/collective/collective_test_util.h"
 #include "common/rpc/stream/frame.h"
-#include "common/testing/status_message.h"
+#include "common/testing/status_test_util.h"
 #include "proto/collective.pb.h"
 
 namespace cohort {

@@ -9,8 +9,8 @@
 
 #include "common/base/unique_fd.h"
 #include "common/os/child_process.h"
-#include "common/testing/test_directory.h"
-#include "common/testing/test_time.h"
+#include "common/testing/directory_test_util.h"
+#include "common/testing/time_test_util.h"
 
 namespace cohort {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "common/data/data_test_arrays.h"
 #include "common/data/dataset.h"
-#include "common/testing/status_message.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
+#include "common/testing/status_test_util.h"
 
 namespace cohort {
 namespace {

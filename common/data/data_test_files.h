@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 
 // For tests alone.
 namespace cohort::testing {

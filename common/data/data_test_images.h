@@ -20,7 +20,7 @@
 
 #include "common/base/crc32c.h"
 #include "common/data/data_test_specs.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 #include "proto/tf_example.pb.h"
 
 // For tests alone.

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "common/schema/class_registry.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 #include "proto/job.pb.h"
 
 // For tests alone.

@@ -6,7 +6,7 @@
 #include "common/data/data_test_files.h"
 #include "common/data/data_test_specs.h"
 #include "common/data/lookup.h"
-#include "common/testing/status_message.h"
+#include "common/testing/status_test_util.h"
 #include "proto/job.pb.h"
 
 namespace cohort {

@@ -10,7 +10,7 @@
 #include "common/data/data_test_arrays.h"
 #include "common/data/data_test_images.h"
 #include "common/data/dataset.h"
-#include "common/testing/status_message.h"
+#include "common/testing/status_test_util.h"
 
 namespace cohort {
 namespace {

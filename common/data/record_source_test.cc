@@ -12,7 +12,7 @@
 #include "common/data/fingerprint.h"
 #include "common/data/source_class.h"
 #include "common/data/transform_class.h"
-#include "common/testing/status_message.h"
+#include "common/testing/status_test_util.h"
 #include "proto/job.pb.h"
 
 namespace cohort {

@@ -7,7 +7,7 @@
 #include "common/data/input_file.h"
 #include "common/data/source_class.h"
 #include "common/data/sources/decoders.h"
-#include "common/testing/status_message.h"
+#include "common/testing/status_test_util.h"
 #include "proto/job.pb.h"
 
 namespace cohort {

@@ -5,7 +5,7 @@
 #include "common/data/data_test_files.h"
 #include "common/data/data_test_images.h"
 #include "common/data/dataset.h"
-#include "common/testing/status_message.h"
+#include "common/testing/status_test_util.h"
 #include "proto/data.pb.h"
 
 namespace cohort {

@@ -5,7 +5,7 @@
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
 #include "common/device/check_device.h"
-#include "common/testing/status_message.h"
+#include "common/testing/status_test_util.h"
 
 namespace cohort {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "common/testing/status_message.h"
+#include "common/testing/status_test_util.h"
 
 namespace cohort {
 namespace {

@@ -10,8 +10,8 @@
 #include "common/base/status.h"
 #include "common/exchange/exchange_test_world.h"
 #include "common/exchange/remote_access_test_server.h"
-#include "common/testing/test_directory.h"
-#include "common/testing/test_time.h"
+#include "common/testing/directory_test_util.h"
+#include "common/testing/time_test_util.h"
 
 namespace cohort::exchange_test {
 namespace {

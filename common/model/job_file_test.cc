@@ -12,8 +12,8 @@
 #include "common/model/job_test_text.h"
 #include "common/model/layers/layer.h"
 #include "common/placement/initializer_classes.h"
+#include "common/testing/directory_test_util.h"
 #include "common/testing/golden_test_cases.h"
-#include "common/testing/test_directory.h"
 
 namespace cohort {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/unique_fd.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 
 namespace cohort {
 namespace {

@@ -9,8 +9,8 @@
 #include <cstring>
 
 #include "common/base/exit_code.h"
-#include "common/testing/test_directory.h"
-#include "common/testing/test_lease.h"
+#include "common/testing/directory_test_util.h"
+#include "common/testing/lease_test_util.h"
 
 namespace cohort {
 namespace {

@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "common/base/unique_fd.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 
 namespace cohort {
 namespace {

@@ -10,7 +10,7 @@
 #include "common/plugin/load_plugins.h"
 #include "common/plugin/plugin_file.h"
 #include "common/plugin/plugin_info.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 
 namespace cohort {
 namespace {

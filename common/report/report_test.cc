@@ -7,11 +7,12 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/base/clock_test_util.h"
 #include "common/base/crc32c.h"
 #include "common/base/exit_code.h"
 #include "common/report/progress.h"
 #include "common/report/reporter.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 
 namespace cohort {
 namespace {

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "common/base/status.h"
-#include "common/testing/status_message.h"
+#include "common/testing/status_test_util.h"
 #include "common/tls/tls_test_files.h"
 
 namespace cohort {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 #include "common/tls/certificate_maker.h"
 #include "common/tls/tls_directory.h"
 

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 #include "common/weights/weights_test_util.h"
 #include "proto/job.pb.h"
 

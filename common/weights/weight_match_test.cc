@@ -1,6 +1,6 @@
 #include "common/weights/weight_match.h"
 
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 #include "common/weights/weights_test_util.h"
 #include "proto/job.pb.h"
 

@@ -3,7 +3,7 @@
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/shard_names.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 #include "common/weights/weights_test_util.h"
 #include "proto/checkpoint.pb.h"
 

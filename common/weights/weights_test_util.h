@@ -9,8 +9,8 @@
 
 #include "common/checkpoint/safetensors.h"
 #include "common/tensor/tensor.h"
-#include "common/testing/status_message.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
+#include "common/testing/status_test_util.h"
 #include "proto/parameter_server.pb.h"
 
 // For tests only.

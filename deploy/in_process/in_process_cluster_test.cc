@@ -8,7 +8,7 @@
 #include "chief/api/step_trace.h"
 #include "chief/api/variable_set.h"
 #include "common/model/model_builder.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 
 namespace cohort {
 namespace {

@@ -1,12 +1,8 @@
 #include "deploy/in_process/in_process_job.h"
 
-#include <atomic>
 #include <string_view>
-#include <thread>
 #include <utility>
 
-#include "chief/chief.h"
-#include "chief/chief_options.h"
 #include "common/base/status.h"
 #include "deploy/in_process/attendant.h"
 #include "evaluator/evaluator.h"
@@ -14,38 +10,6 @@
 
 namespace cohort {
 namespace {
-
-class ChiefTask : public InProcessTask {
- public:
-  static StartedTask Start(RoleContext context, const ChiefFlags& flags,
-                           const std::string& data_dir) {
-    auto self = std::unique_ptr<ChiefTask>(new ChiefTask(std::move(context)));
-    COHORT_ASSIGN_OR_RETURN(Chief::Options options,
-                            MakeChiefOptions(flags, self->context_, data_dir.c_str()));
-    options.progress_output = [](std::string_view) {};
-    COHORT_ASSIGN_OR_RETURN(self->chief_, Chief::Start(std::move(options)));
-    self->waiter_ = std::thread([raw = self.get()] {
-      const absl::Status status = raw->chief_->Wait().status();
-      if (!raw->interrupted_) raw->end()->Set(LogEnd(raw->context_, status));
-    });
-    return self;
-  }
-  // Interrupts the job: the chief still writes its last settle record.
-  ~ChiefTask() override {
-    if (!waiter_.joinable()) return;
-    interrupted_ = true;
-    chief_->Interrupt();
-    waiter_.join();
-  }
-
- private:
-  explicit ChiefTask(RoleContext context) : context_(std::move(context)) {}
-
-  RoleContext context_;
-  std::atomic<bool> interrupted_{false};
-  std::unique_ptr<Chief> chief_;
-  std::thread waiter_;
-};
 
 class EvaluatorTask : public InProcessTask {
  public:
@@ -76,13 +40,6 @@ class EvaluatorTask : public InProcessTask {
 };
 
 }  // namespace
-
-StartedTask StartInProcessChief(const InProcessTaskOptions& options) {
-  ChiefFlags flags;
-  COHORT_ASSIGN_OR_RETURN(auto context,
-                          ReadTaskFlags(AddChiefFlags, &flags, Role::kChief, options));
-  return ChiefTask::Start(std::move(context), flags, options.data_dir);
-}
 
 StartedTask StartInProcessEvaluator(const InProcessTaskOptions& options) {
   EvaluatorFlags flags;

@@ -5,14 +5,8 @@
 
 namespace cohort {
 
-// The tasks that run a job file, as objects of this process.
-
-// Starts a chief with its job runner. Its end has the exit code of the job. Errors: as
-// StartInProcessServer, and those of the job file.
-StartedTask StartInProcessChief(const InProcessTaskOptions& options);
-
-// Starts an evaluator. It writes its results to its log instead of stdout. Errors: as
-// StartInProcessServer, and those of Evaluator::Create.
+// Starts an evaluator as an object of this process. It writes its results to its log instead of
+// stdout. Errors: as StartInProcessServer, and those of Evaluator::Create.
 StartedTask StartInProcessEvaluator(const InProcessTaskOptions& options);
 
 }  // namespace cohort

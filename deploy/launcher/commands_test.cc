@@ -10,7 +10,7 @@
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/safetensors.h"
 #include "common/checkpoint/shard_names.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 #include "deploy/launcher/check_job.h"
 #include "deploy/launcher/evaluate_checkpoint.h"
 #include "deploy/launcher/inspect_checkpoint.h"

@@ -6,7 +6,7 @@
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/rpc/admin/admin_server.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 
 namespace cohort {
 namespace {

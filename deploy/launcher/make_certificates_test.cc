@@ -7,8 +7,8 @@
 #include <filesystem>
 
 #include "common/base/exit_code.h"
-#include "common/testing/status_message.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
+#include "common/testing/status_test_util.h"
 #include "common/tls/tls_directory.h"
 
 namespace cohort {

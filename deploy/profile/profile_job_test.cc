@@ -6,7 +6,7 @@
 #include <set>
 
 #include "common/exec/step_profile.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 #include "deploy/profile/local_steps.h"
 
 namespace cohort {

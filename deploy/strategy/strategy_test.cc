@@ -11,7 +11,7 @@
 #include "common/cluster/free_ports.h"
 #include "common/cluster/tf_config.h"
 #include "common/graph/expr.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 #include "deploy/in_process/in_process_task.h"
 
 namespace cohort {

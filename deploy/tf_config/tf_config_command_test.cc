@@ -7,7 +7,7 @@
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
 #include "common/cluster/tf_config.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 
 namespace cohort {
 namespace {

@@ -37,7 +37,7 @@
 #include "common/rpc/push_pull/push_pull_codec.h"
 #include "common/rpc/stream/frame.h"
 #include "common/rpc/stream/grpc_status.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/parameter_server.pb.h"
 #include "proto/worker.pb.h"

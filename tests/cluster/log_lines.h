@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "common/base/unique_fd.h"
-#include "common/testing/test_time.h"
+#include "common/testing/time_test_util.h"
 
 namespace cohort {
 

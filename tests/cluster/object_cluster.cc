@@ -1,14 +1,60 @@
 #include "tests/cluster/object_cluster.h"
 
+#include <atomic>
+#include <string_view>
+#include <thread>
 #include <utility>
 
+#include "chief/chief.h"
+#include "chief/chief_options.h"
 #include "common/base/status.h"
+#include "deploy/in_process/attendant.h"
 #include "deploy/in_process/in_process_job.h"
 
 namespace cohort {
 namespace {
 
 constexpr int kKilled = 128 + 9;
+
+// A chief with its job runner. Its end has the exit code of the job.
+class ChiefTask : public InProcessTask {
+ public:
+  static StartedTask Start(RoleContext context, const ChiefFlags& flags,
+                           const std::string& data_dir) {
+    auto self = std::unique_ptr<ChiefTask>(new ChiefTask(std::move(context)));
+    COHORT_ASSIGN_OR_RETURN(Chief::Options options,
+                            MakeChiefOptions(flags, self->context_, data_dir.c_str()));
+    options.progress_output = [](std::string_view) {};
+    COHORT_ASSIGN_OR_RETURN(self->chief_, Chief::Start(std::move(options)));
+    self->waiter_ = std::thread([raw = self.get()] {
+      const absl::Status status = raw->chief_->Wait().status();
+      if (!raw->interrupted_) raw->end()->Set(LogEnd(raw->context_, status));
+    });
+    return self;
+  }
+  // Interrupts the job: the chief still writes its last settle record.
+  ~ChiefTask() override {
+    if (!waiter_.joinable()) return;
+    interrupted_ = true;
+    chief_->Interrupt();
+    waiter_.join();
+  }
+
+ private:
+  explicit ChiefTask(RoleContext context) : context_(std::move(context)) {}
+
+  RoleContext context_;
+  std::atomic<bool> interrupted_{false};
+  std::unique_ptr<Chief> chief_;
+  std::thread waiter_;
+};
+
+StartedTask StartChief(const InProcessTaskOptions& options) {
+  ChiefFlags flags;
+  COHORT_ASSIGN_OR_RETURN(auto context,
+                          ReadTaskFlags(AddChiefFlags, &flags, Role::kChief, options));
+  return ChiefTask::Start(std::move(context), flags, options.data_dir);
+}
 
 StartedTask StartTask(TaskRole role, const InProcessTaskOptions& options) {
   switch (role) {
@@ -21,7 +67,7 @@ StartedTask StartTask(TaskRole role, const InProcessTaskOptions& options) {
     case TaskRole::kChief:
       break;
   }
-  return StartInProcessChief(options);
+  return StartChief(options);
 }
 
 }  // namespace

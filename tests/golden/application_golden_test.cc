@@ -19,7 +19,7 @@
 #include "common/exec/test_device.h"
 #include "common/model/job_file.h"
 #include "common/model/model_builder.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 #include "tests/golden/golden_data.h"
 
 namespace cohort::golden {

@@ -9,7 +9,7 @@
 #include "common/data/data_test_specs.h"
 #include "common/data/dataset.h"
 #include "common/data/images/decode_image.h"
-#include "common/testing/status_message.h"
+#include "common/testing/status_test_util.h"
 #include "tests/golden/golden_data.h"
 
 namespace cohort::golden {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 #include "tests/golden/golden_model.h"
 
 namespace cohort::golden {

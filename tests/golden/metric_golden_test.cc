@@ -16,7 +16,7 @@
 #include "common/metrics/metric_proto.h"
 #include "common/model/metrics/metric.h"
 #include "common/os/directory.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 #include "evaluator/checkpoint_evaluator.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/metrics.pb.h"

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 #include "common/weights/initial_weights.h"
 #include "tests/golden/golden_data.h"
 #include "tests/golden/golden_model.h"

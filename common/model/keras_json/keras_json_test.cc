@@ -7,7 +7,7 @@
 
 #include "common/model/keras_json/json_text.h"
 #include "common/model/model_builder.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 
 namespace cohort {
 namespace {

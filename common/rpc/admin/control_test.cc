@@ -16,7 +16,7 @@
 #include "common/rpc/admin/admin_client.h"
 #include "common/rpc/admin/admin_server.h"
 #include "common/rpc/admin/control_socket.h"
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 
 namespace cohort {
 namespace {

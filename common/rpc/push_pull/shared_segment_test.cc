@@ -9,7 +9,7 @@
 #include <cstring>
 #include <string>
 
-#include "common/testing/test_directory.h"
+#include "common/testing/directory_test_util.h"
 
 namespace cohort {
 namespace {

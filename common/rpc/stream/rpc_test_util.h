@@ -14,7 +14,7 @@
 #include "common/rpc/stream/stream.h"
 #include "common/rpc/stream/stream_client.h"
 #include "common/rpc/stream/stream_server.h"
-#include "common/testing/test_time.h"
+#include "common/testing/time_test_util.h"
 
 namespace cohort {
 

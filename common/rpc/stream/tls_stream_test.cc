@@ -16,7 +16,7 @@
 
 #include "common/base/unique_fd.h"
 #include "common/rpc/stream/rpc_test_util.h"
-#include "common/testing/status_message.h"
+#include "common/testing/status_test_util.h"
 #include "common/tls/tls_test_files.h"
 
 namespace cohort {

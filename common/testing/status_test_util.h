@@ -1,5 +1,5 @@
-#ifndef COHORT_COMMON_TESTING_STATUS_MESSAGE_H_
-#define COHORT_COMMON_TESTING_STATUS_MESSAGE_H_
+#ifndef COHORT_COMMON_TESTING_STATUS_TEST_UTIL_H_
+#define COHORT_COMMON_TESTING_STATUS_TEST_UTIL_H_
 
 #include <string>
 
@@ -12,4 +12,4 @@ inline std::string Message(const absl::Status& status) { return std::string(stat
 
 }  // namespace cohort::testing
 
-#endif  // COHORT_COMMON_TESTING_STATUS_MESSAGE_H_
+#endif  // COHORT_COMMON_TESTING_STATUS_TEST_UTIL_H_

@@ -1,5 +1,5 @@
-#ifndef COHORT_COMMON_TESTING_TEST_LEASE_H_
-#define COHORT_COMMON_TESTING_TEST_LEASE_H_
+#ifndef COHORT_COMMON_TESTING_LEASE_TEST_UTIL_H_
+#define COHORT_COMMON_TESTING_LEASE_TEST_UTIL_H_
 
 #include <fcntl.h>
 #include <signal.h>
@@ -9,7 +9,6 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-// For tests only.
 namespace cohort::testing {
 
 // A process that holds a lease on a file, as an NFS server does, until another process wants the
@@ -59,4 +58,4 @@ class LeaseHolder {
 
 }  // namespace cohort::testing
 
-#endif  // COHORT_COMMON_TESTING_TEST_LEASE_H_
+#endif  // COHORT_COMMON_TESTING_LEASE_TEST_UTIL_H_

@@ -1,12 +1,11 @@
-#ifndef COHORT_COMMON_TESTING_TEST_TIME_H_
-#define COHORT_COMMON_TESTING_TEST_TIME_H_
+#ifndef COHORT_COMMON_TESTING_TIME_TEST_UTIL_H_
+#define COHORT_COMMON_TESTING_TIME_TEST_UTIL_H_
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
 
-// For tests only.
 namespace cohort::testing {
 
 // A time limit, scaled by COHORT_TEST_TIME_SCALE for slow machines.
@@ -19,4 +18,4 @@ inline std::chrono::milliseconds Scaled(std::chrono::milliseconds limit) {
 
 }  // namespace cohort::testing
 
-#endif  // COHORT_COMMON_TESTING_TEST_TIME_H_
+#endif  // COHORT_COMMON_TESTING_TIME_TEST_UTIL_H_

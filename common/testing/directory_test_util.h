@@ -1,5 +1,5 @@
-#ifndef COHORT_COMMON_TESTING_TEST_DIRECTORY_H_
-#define COHORT_COMMON_TESTING_TEST_DIRECTORY_H_
+#ifndef COHORT_COMMON_TESTING_DIRECTORY_TEST_UTIL_H_
+#define COHORT_COMMON_TESTING_DIRECTORY_TEST_UTIL_H_
 
 #include <signal.h>
 #include <stdlib.h>
@@ -12,7 +12,6 @@
 #include <string>
 #include <string_view>
 
-// For tests only.
 namespace cohort::testing {
 
 // A temporary directory that is deleted with the test.
@@ -81,4 +80,4 @@ inline bool Contains(std::string_view text, std::string_view part) {
 
 }  // namespace cohort::testing
 
-#endif  // COHORT_COMMON_TESTING_TEST_DIRECTORY_H_
+#endif  // COHORT_COMMON_TESTING_DIRECTORY_TEST_UTIL_H_
