@@ -8,9 +8,9 @@
 
 namespace cohort {
 
-// Checks that this program can load a plugin, without loading it. Errors: exit code 66 for a file
-// that does not exist; 78 for one that cannot be read, is no shared library for this processor, is
-// no plugin, or was built against another version of Cohort or with another compiler or libraries.
+// Checks that a plugin was built for this program, without loading it. Errors: exit code 66 for a
+// file that does not exist; 78 for one that cannot be read, is no plugin, or was built against
+// another version of Cohort or with another compiler or libraries.
 absl::Status CheckPluginFile(const std::string& path);
 
 // Checks every file. For a program that uses no classes of plugins: a parameter server.

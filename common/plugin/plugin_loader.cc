@@ -7,7 +7,6 @@
 #include <map>
 #include <system_error>
 
-#include "common/base/exit_code.h"
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/plugin/load_plugins.h"
@@ -29,7 +28,7 @@ Loaded& LoadedPlugins() {
 }
 
 absl::Status Refused(const std::string& file, const std::string& why) {
-  return WithExitCode(FailedPrecondition("plugin {}: {}", file, why), ExitCode::kConfig);
+  return FailedPrecondition("plugin {}: {}", file, why);
 }
 
 absl::Status LoadPluginFile(const std::string& file, bool lazy, Logger* log,

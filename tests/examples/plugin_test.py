@@ -100,7 +100,7 @@ class Plugin(DirectoryTestCase):
 
     def test_a_file_that_is_no_plugin_is_refused(self):
         cases = [(self.path("missing.so"), 66, "does not exist"),
-                 (self.write("text.so", "no library"), 78, "is not a shared library"),
+                 (self.write("text.so", "no library"), 78, "is not a plugin of Cohort: it has no COHORT_PLUGIN"),
                  (self.library(), 78, "is not a plugin of Cohort: it has no COHORT_PLUGIN")]
         for path, code, why in cases:
             refused = run([program("cohort"), "check", "--plugin", path, self.job])
