@@ -104,8 +104,8 @@ const OpSchema* FindOp(std::string_view name) {
   return it != table.end() && it->name == name ? &*it : nullptr;
 }
 
-absl::Status InferNode(const Program& program, const Node& node,
-                       std::span<const ValueType* const> inputs, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferNode(const Program& program, const Node& node,
+                                std::span<const ValueType* const> inputs) {
   const OpSchema* schema = FindOp(node.op);
   if (schema == nullptr) return InvalidArgument("there is no op '{}'", node.op);
   const auto count = static_cast<int>(std::min<size_t>(inputs.size(), kVariadic + 1));
@@ -114,9 +114,9 @@ absl::Status InferNode(const Program& program, const Node& node,
                            schema->max_inputs == kVariadic ? " or more" : "", inputs.size());
   }
   COHORT_RETURN_IF_ERROR(CheckAttrs(node, *schema));
-  outputs->clear();
-  absl::Status status = schema->infer({program, node, inputs}, outputs);
-  return Annotate(std::move(status), Describe(node));
+  absl::StatusOr<Types> types = schema->infer({program, node, inputs});
+  if (!types.ok()) return Annotate(types.status(), Describe(node));
+  return types;
 }
 
 int64_t IntAttr(const Node& node, std::string_view name, int64_t fallback) {

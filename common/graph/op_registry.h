@@ -27,10 +27,11 @@ struct InferContext {
 // Computes the types of the node's outputs. Errors: InvalidArgument saying which input or attribute
 // is wrong; the caller adds the node's name. Sizes of the inputs are within limits, so that the
 // product of the dims of one value does not overflow.
-using InferFn = absl::Status (*)(const InferContext& context, std::vector<ValueType>* outputs);
+using Types = std::vector<ValueType>;
+using InferFn = absl::StatusOr<Types> (*)(const InferContext& context);
 
 // Adds the backward pass of one node to its program: ordinary ops, by way of the context's builder.
-using GradientFn = absl::Status (*)(GradientContext* context);
+using GradientFn = void (*)(GradientContext* context);
 
 // The alternatives of Attr, in its order.
 enum class AttrKind : uint8_t {
@@ -83,8 +84,8 @@ const OpSchema* FindOp(std::string_view name);
 
 // Checks number of inputs, attributes (unknown, missing, of the wrong kind), then infers. Errors:
 // InvalidArgument that names op and node.
-absl::Status InferNode(const Program& program, const Node& node,
-                       std::span<const ValueType* const> inputs, std::vector<ValueType>* outputs);
+absl::StatusOr<Types> InferNode(const Program& program, const Node& node,
+                                std::span<const ValueType* const> inputs);
 
 // Attributes of a node whose schema has been checked. The optional ones have a default here.
 int64_t IntAttr(const Node& node, std::string_view name, int64_t fallback = 0);

@@ -148,19 +148,14 @@ std::vector<Expr> ProgramBuilder::OpOutputs(std::string_view op, std::span<const
     node.inputs.push_back(x.id());
     input_types.push_back(&program_.type(x.id()));
   }
-  std::vector<ValueType> types;
-  absl::Status status = InferNode(program_, node, input_types, &types);
+  absl::StatusOr<Types> types = InferNode(program_, node, input_types);
+  Fail(types.status());
   const ProgramLimits limits;
-  for (const ValueType& type : types) {
-    if (!status.ok()) break;
-    status = Annotate(ValidateType(program_, type, limits.max_value_bytes, limits),
-                      fmt::format("op '{}'", op));
+  for (size_t i = 0; types.ok() && i < types->size(); ++i) {
+    Fail(Annotate(ValidateType(program_, (*types)[i], limits.max_value_bytes, limits),
+                  fmt::format("op '{}'", op)));
   }
-  if (!status.ok()) {
-    Fail(std::move(status));
-    return outputs;
-  }
-  AddNode(std::move(node), std::move(types), &outputs);
+  if (status().ok()) AddNode(std::move(node), *std::move(types), &outputs);
   return outputs;
 }
 

@@ -137,8 +137,7 @@ class Validator {
     of_variables_.push_back(of_variables);
     COHORT_RETURN_IF_ERROR(CheckConstant(node));
     if (!node.device.empty()) COHORT_RETURN_IF_ERROR(ParseDevicePlace(node.device).status());
-    std::vector<ValueType> types;
-    COHORT_RETURN_IF_ERROR(InferNode(p_, node, inputs, &types));
+    COHORT_ASSIGN_OR_RETURN(const Types types, InferNode(p_, node, inputs));
     if (types.size() != node.outputs.size()) {
       return InvalidArgument("op '{}' makes {} values, not {}", node.op, types.size(),
                              node.outputs.size());

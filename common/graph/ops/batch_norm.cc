@@ -33,15 +33,14 @@ absl::Status CheckChannelTypes(const InferContext& context, size_t begin, const 
   return absl::OkStatus();
 }
 
-absl::Status InferTrain(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferTrain(const InferContext& context) {
   COHORT_RETURN_IF_ERROR(CheckEpsilon(context));
   COHORT_ASSIGN_OR_RETURN(const ValueType channel, ChannelType(context, 0));
   COHORT_RETURN_IF_ERROR(CheckChannelTypes(context, 1, channel));
-  *outputs = {context.input(0), channel, channel};
-  return absl::OkStatus();
+  return Types{context.input(0), channel, channel};
 }
 
-absl::Status InferGrad(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferGrad(const InferContext& context) {
   COHORT_RETURN_IF_ERROR(CheckEpsilon(context));
   COHORT_ASSIGN_OR_RETURN(const ValueType channel, ChannelType(context, 0));
   if (context.input(0) != context.input(1)) {
@@ -49,8 +48,7 @@ absl::Status InferGrad(const InferContext& context, std::vector<ValueType>* outp
                            TypeToString(context.input(0)), TypeToString(context.input(1)));
   }
   COHORT_RETURN_IF_ERROR(CheckChannelTypes(context, 2, channel));
-  *outputs = {context.input(0), channel, channel};
-  return absl::OkStatus();
+  return Types{context.input(0), channel, channel};
 }
 
 // The gradient that flows through the mean and the variance, which are outputs too.
@@ -67,7 +65,7 @@ Expr StatisticsGradient(GradientContext* c) {
   return sum;
 }
 
-absl::Status TrainGradient(GradientContext* c) {
+void TrainGradient(GradientContext* c) {
   Expr dx = c->needs(0) ? StatisticsGradient(c) : Expr();
   if (c->grad().valid()) {
     const std::vector<Expr> inputs = {c->grad(), c->input(0), c->input(1), c->output(1),
@@ -78,12 +76,12 @@ absl::Status TrainGradient(GradientContext* c) {
     if (c->needs(2)) c->Set(2, grads[2]);
   }
   if (dx.valid()) c->Set(0, dx);
-  return absl::OkStatus();
 }
 
 // Programs of this project differentiate once. A silent zero would be wrong.
-absl::Status GradGradient(GradientContext*) {
-  return Unimplemented("batch normalization cannot be differentiated twice");
+void GradGradient(GradientContext* c) {
+  c->builder()->Fail(Unimplemented(
+      "gradient of 'batch_norm_grad': batch normalization cannot be differentiated twice"));
 }
 
 }  // namespace

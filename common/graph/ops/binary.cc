@@ -7,92 +7,83 @@
 namespace cohort::ops {
 namespace {
 
-absl::Status InferBroadcast(const InferContext& context, DType dtype,
-                            std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferBroadcast(const InferContext& context, DType dtype) {
   COHORT_RETURN_IF_ERROR(CheckSameDType(context, 0, 1));
   COHORT_ASSIGN_OR_RETURN(auto dims, BroadcastDims(context.input(0), context.input(1)));
-  outputs->push_back({dtype, std::move(dims)});
-  return absl::OkStatus();
+  return Types{{dtype, std::move(dims)}};
 }
 
-absl::Status InferArithmetic(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferArithmetic(const InferContext& context) {
   COHORT_RETURN_IF_ERROR(CheckFloating(context, 0));
-  return InferBroadcast(context, context.input(0).dtype, outputs);
+  return InferBroadcast(context, context.input(0).dtype);
 }
 
-absl::Status InferCompare(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferCompare(const InferContext& context) {
   if (context.input(0).dtype == DType::kBool) {
     return InvalidArgument("input 0 must be a number, not {}", TypeToString(context.input(0)));
   }
-  return InferBroadcast(context, DType::kBool, outputs);
+  return InferBroadcast(context, DType::kBool);
 }
 
-absl::Status InferLogical(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferLogical(const InferContext& context) {
   COHORT_RETURN_IF_ERROR(CheckDType(context, 0, DType::kBool));
-  return InferBroadcast(context, DType::kBool, outputs);
+  return InferBroadcast(context, DType::kBool);
 }
 
-absl::Status InferSelect(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferSelect(const InferContext& context) {
   COHORT_RETURN_IF_ERROR(CheckDType(context, 0, DType::kBool));
   COHORT_RETURN_IF_ERROR(CheckFloating(context, 1));
   COHORT_RETURN_IF_ERROR(CheckSameDType(context, 1, 2));
   ValueType y{context.input(1).dtype, {}};
   COHORT_ASSIGN_OR_RETURN(y.dims, BroadcastDims(context.input(1), context.input(2)));
   COHORT_ASSIGN_OR_RETURN(y.dims, BroadcastDims(context.input(0), y));
-  outputs->push_back(std::move(y));
-  return absl::OkStatus();
+  return Types{std::move(y)};
 }
 
 void SetSummed(GradientContext* c, size_t i, Expr grad) {
   c->Set(i, SumTo(grad, c->input(i).type()));
 }
 
-absl::Status AddGradient(GradientContext* c) {
+void AddGradient(GradientContext* c) {
   if (c->needs(0)) SetSummed(c, 0, c->grad());
   if (c->needs(1)) SetSummed(c, 1, c->grad());
-  return absl::OkStatus();
 }
 
-absl::Status SubGradient(GradientContext* c) {
+void SubGradient(GradientContext* c) {
   if (c->needs(0)) SetSummed(c, 0, c->grad());
   if (c->needs(1)) SetSummed(c, 1, -c->grad());
-  return absl::OkStatus();
 }
 
-absl::Status MulGradient(GradientContext* c) {
+void MulGradient(GradientContext* c) {
   if (c->needs(0)) SetSummed(c, 0, c->grad() * c->input(1));
   if (c->needs(1)) SetSummed(c, 1, c->grad() * c->input(0));
-  return absl::OkStatus();
 }
 
-absl::Status DivGradient(GradientContext* c) {
+void DivGradient(GradientContext* c) {
   if (c->needs(0)) SetSummed(c, 0, c->grad() / c->input(1));
   if (c->needs(1)) SetSummed(c, 1, -(c->grad() * c->output() / c->input(1)));
-  return absl::OkStatus();
 }
 
 // The output is input 1 if `second`, else input 0. If both are equal, the gradient goes to the
 // first, as in TensorFlow.
-absl::Status ExtremumGradient(GradientContext* c, Expr second) {
+void ExtremumGradient(GradientContext* c, Expr second) {
   const Expr zero = c->builder()->Scalar(0, c->grad().dtype());
   if (c->needs(0)) SetSummed(c, 0, Select(second, zero, c->grad()));
   if (c->needs(1)) SetSummed(c, 1, Select(second, c->grad(), zero));
-  return absl::OkStatus();
 }
 
-absl::Status MaximumGradient(GradientContext* c) {
+void MaximumGradient(GradientContext* c) {
   return ExtremumGradient(c, Greater(c->input(1), c->input(0)));
 }
 
-absl::Status MinimumGradient(GradientContext* c) {
+void MinimumGradient(GradientContext* c) {
   return ExtremumGradient(c, Greater(c->input(0), c->input(1)));
 }
 
-absl::Status SelectGradient(GradientContext* c) {
+void SelectGradient(GradientContext* c) {
   const Expr zero = c->builder()->Scalar(0, c->grad().dtype());
   if (c->needs(1)) SetSummed(c, 1, Select(c->input(0), c->grad(), zero));
   if (c->needs(2)) SetSummed(c, 2, Select(c->input(0), zero, c->grad()));
-  return absl::OkStatus();
 }
 
 }  // namespace

@@ -58,10 +58,9 @@ absl::StatusOr<std::vector<Dim>> BroadcastDims(const ValueType& a, const ValueTy
   return dims;
 }
 
-absl::Status InferSameFloating(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferSameFloating(const InferContext& context) {
   COHORT_RETURN_IF_ERROR(CheckFloating(context, 0));
-  outputs->push_back(context.input(0));
-  return absl::OkStatus();
+  return Types{context.input(0)};
 }
 
 double NoFlops(const Program&, const Node&) { return 0; }

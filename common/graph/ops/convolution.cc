@@ -102,28 +102,25 @@ absl::StatusOr<ConvShape> InferShape(const InferContext& context) {
   return MakeConvShape(context.node, context.input(0), context.input(1));
 }
 
-absl::Status InferConv2d(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferConv2d(const InferContext& context) {
   COHORT_ASSIGN_OR_RETURN(const ConvShape s, InferShape(context));
-  outputs->push_back(Image(context.input(0), s.axes[0].out, s.axes[1].out, s.out_channels));
-  return absl::OkStatus();
+  return Types{Image(context.input(0), s.axes[0].out, s.axes[1].out, s.out_channels)};
 }
 
-absl::Status InferInputGrad(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferInputGrad(const InferContext& context) {
   COHORT_ASSIGN_OR_RETURN(const ConvShape s, InferShape(context));
-  outputs->push_back(Image(context.input(0), s.axes[0].in, s.axes[1].in, s.in_channels));
-  return absl::OkStatus();
+  return Types{Image(context.input(0), s.axes[0].in, s.axes[1].in, s.in_channels)};
 }
 
-absl::Status InferKernelGrad(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferKernelGrad(const InferContext& context) {
   COHORT_ASSIGN_OR_RETURN(const ConvShape s, InferShape(context));
   if (context.input(0).dims[0] != context.input(1).dims[0]) {
     return InvalidArgument("inputs 0 and 1 have different batches: {} and {}",
                            TypeToString(context.input(0)), TypeToString(context.input(1)));
   }
-  outputs->push_back(
+  return Types{
       {context.input(0).dtype,
-       {{s.axes[0].taps}, {s.axes[1].taps}, {s.in_channels / s.groups}, {s.out_channels}}});
-  return absl::OkStatus();
+       {{s.axes[0].taps}, {s.axes[1].taps}, {s.in_channels / s.groups}, {s.out_channels}}}};
 }
 
 // The attributes that all three ops share.
@@ -149,25 +146,22 @@ Expr Forward(GradientContext* c, Expr x, Expr kernel) {
   return c->builder()->Op("conv2d", {x, kernel}, SharedAttrs(c->node()));
 }
 
-absl::Status Conv2dGradient(GradientContext* c) {
+void Conv2dGradient(GradientContext* c) {
   const Expr x = c->input(0), kernel = c->input(1);
   if (c->needs(0)) c->Set(0, InputGrad(c, c->grad(), kernel, x.type()));
   if (c->needs(1)) c->Set(1, KernelGrad(c, x, c->grad(), kernel.type()));
-  return absl::OkStatus();
 }
 
-absl::Status InputGradGradient(GradientContext* c) {
+void InputGradGradient(GradientContext* c) {
   const Expr grad = c->input(0), kernel = c->input(1);
   if (c->needs(0)) c->Set(0, Forward(c, c->grad(), kernel));
   if (c->needs(1)) c->Set(1, KernelGrad(c, c->grad(), grad, kernel.type()));
-  return absl::OkStatus();
 }
 
-absl::Status KernelGradGradient(GradientContext* c) {
+void KernelGradGradient(GradientContext* c) {
   const Expr x = c->input(0), grad = c->input(1);
   if (c->needs(0)) c->Set(0, InputGrad(c, grad, c->grad(), x.type()));
   if (c->needs(1)) c->Set(1, Forward(c, x, c->grad()));
-  return absl::OkStatus();
 }
 
 }  // namespace

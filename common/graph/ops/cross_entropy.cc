@@ -9,20 +9,18 @@
 namespace cohort::ops {
 namespace {
 
-absl::Status InferSigmoid(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferSigmoid(const InferContext& context) {
   COHORT_RETURN_IF_ERROR(CheckFloating(context, 0));
   if (context.input(0) != context.input(1)) {
     return InvalidArgument("labels and logits must have one type, not {} and {}",
                            TypeToString(context.input(0)), TypeToString(context.input(1)));
   }
-  outputs->push_back(context.input(0));
-  return absl::OkStatus();
+  return Types{context.input(0)};
 }
 
-absl::Status SigmoidCrossEntropyGradient(GradientContext* c) {
+void SigmoidCrossEntropyGradient(GradientContext* c) {
   if (c->needs(0)) c->Set(0, -(c->grad() * c->input(1)));
   if (c->needs(1)) c->Set(1, c->grad() * (Sigmoid(c->input(1)) - c->input(0)));
-  return absl::OkStatus();
 }
 
 // One label, input 0, for each row of scores of the classes, input 1.
@@ -39,23 +37,21 @@ absl::Status CheckLabelPerRow(const InferContext& context) {
   return absl::OkStatus();
 }
 
-absl::Status InferSparseSoftmax(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferSparseSoftmax(const InferContext& context) {
   COHORT_RETURN_IF_ERROR(CheckLabelPerRow(context));
-  outputs->push_back({context.input(1).dtype, context.input(0).dims});
-  return absl::OkStatus();
+  return Types{{context.input(1).dtype, context.input(0).dims}};
 }
 
-absl::Status InferInTopK(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferInTopK(const InferContext& context) {
   COHORT_RETURN_IF_ERROR(CheckLabelPerRow(context));
   const int64_t k = IntAttr(context.node, "k");
   if (k < 1) return InvalidArgument("k must be 1 or more, not {}", k);
-  outputs->push_back({DType::kBool, context.input(0).dims});
-  return absl::OkStatus();
+  return Types{{DType::kBool, context.input(0).dims}};
 }
 
 // (softmax(logits) - one_hot(labels)) * grad, the one-hot made by comparing with 0..n-1.
-absl::Status SparseSoftmaxGradient(GradientContext* c) {
-  if (!c->needs(1)) return absl::OkStatus();
+void SparseSoftmaxGradient(GradientContext* c) {
+  if (!c->needs(1)) return;
   const Expr labels = c->input(0);
   const Expr logits = c->input(1);
   const Dim rows = labels.type().dims[0];
@@ -67,7 +63,6 @@ absl::Status SparseSoftmaxGradient(GradientContext* c) {
       Tensor::FromValues<int64_t>({1, n}, std::span<const int64_t>(classes)));
   const Expr one_hot = Cast(Equal(Reshape(labels, column), iota), logits.dtype());
   c->Set(1, (Softmax(logits) - one_hot) * Reshape(c->grad(), column));
-  return absl::OkStatus();
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ absl::Status CheckLastAxisStatic(const InferContext& context, size_t input);
 // The dims of NumPy broadcasting: aligned at the last axis, equal or 1 (a static 1).
 absl::StatusOr<std::vector<Dim>> BroadcastDims(const ValueType& a, const ValueType& b);
 // The output has the input's type.
-absl::Status InferSameFloating(const InferContext& context, std::vector<ValueType>* outputs);
+absl::StatusOr<Types> InferSameFloating(const InferContext& context);
 
 // OpSchema::flops of ops that only move elements.
 double NoFlops(const Program& program, const Node& node);

@@ -6,7 +6,7 @@ namespace cohort::ops {
 namespace {
 
 // The type of an argument is what the program says; ValidateProgram checks that by itself.
-absl::Status InferInput(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferInput(const InferContext& context) {
   const int64_t index = IntAttr(context.node, "index");
   const Program& program = context.program;
   if (index < 0 || index >= static_cast<int64_t>(program.arguments.size())) {
@@ -21,8 +21,7 @@ absl::Status InferInput(const InferContext& context, std::vector<ValueType>* out
     return InvalidArgument("argument {} is value {}, which this node does not make", index,
                            argument.value);
   }
-  outputs->push_back(program.type(argument.value));
-  return absl::OkStatus();
+  return Types{program.type(argument.value)};
 }
 
 absl::StatusOr<const ValueType*> VariableType(const InferContext& context) {
@@ -34,29 +33,26 @@ absl::StatusOr<const ValueType*> VariableType(const InferContext& context) {
   return &variables[static_cast<size_t>(index)].type;
 }
 
-absl::Status InferRead(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferRead(const InferContext& context) {
   COHORT_ASSIGN_OR_RETURN(const ValueType* type, VariableType(context));
-  outputs->push_back(*type);
-  return absl::OkStatus();
+  return Types{*type};
 }
 
-absl::Status InferReadRows(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferReadRows(const InferContext& context) {
   COHORT_ASSIGN_OR_RETURN(const ValueType* type, VariableType(context));
   COHORT_RETURN_IF_ERROR(CheckDType(context, 0, DType::kInt64));
   COHORT_RETURN_IF_ERROR(CheckRank(context, 0, 1));
   if (type->dims.empty()) return InvalidArgument("the variable is a scalar and has no rows");
   ValueType rows = *type;
   rows.dims[0] = context.input(0).dims[0];
-  outputs->push_back(std::move(rows));
-  return absl::OkStatus();
+  return Types{std::move(rows)};
 }
 
-absl::Status InferConstant(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferConstant(const InferContext& context) {
   const Tensor* value = TensorAttr(context.node, "value");
   ValueType type{value->dtype(), {}};
   for (int64_t size : value->dims()) type.dims.push_back({size, 0});
-  outputs->push_back(std::move(type));
-  return absl::OkStatus();
+  return Types{std::move(type)};
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace cohort::ops {
 namespace {
 
 // Its symbol must have room for every id being different from all others.
-absl::Status InferUnique(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferUnique(const InferContext& context) {
   COHORT_RETURN_IF_ERROR(CheckDType(context, 0, DType::kInt64));
   const int64_t symbol = IntAttr(context.node, "symbol");
   const auto& symbols = context.program.symbols;
@@ -20,28 +20,24 @@ absl::Status InferUnique(const InferContext& context, std::vector<ValueType>* ou
     return InvalidArgument("symbol {} has a capacity of {}, but there may be {} keys", symbol,
                            capacity, elements);
   }
-  outputs->push_back({DType::kInt64, {{capacity, static_cast<int>(symbol)}}});
-  outputs->push_back(context.input(0));
-  return absl::OkStatus();
+  return Types{{DType::kInt64, {{capacity, static_cast<int>(symbol)}}}, context.input(0)};
 }
 
-absl::Status InferGather(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferGather(const InferContext& context) {
   COHORT_RETURN_IF_ERROR(CheckFloating(context, 0));
   COHORT_RETURN_IF_ERROR(CheckDType(context, 1, DType::kInt64));
   const ValueType& rows = context.input(0);
   if (rows.dims.empty()) return InvalidArgument("input 0 is a scalar and has no rows");
   ValueType y{rows.dtype, context.input(1).dims};
   y.dims.insert(y.dims.end(), rows.dims.begin() + 1, rows.dims.end());
-  outputs->push_back(std::move(y));
-  return absl::OkStatus();
+  return Types{std::move(y)};
 }
 
-absl::Status GatherGradient(GradientContext* c) {
+void GatherGradient(GradientContext* c) {
   if (c->needs(0)) c->Set(0, GatherGrad(c->grad(), c->input(1), c->input(0)));
-  return absl::OkStatus();
 }
 
-absl::Status InferGatherGrad(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferGatherGrad(const InferContext& context) {
   COHORT_RETURN_IF_ERROR(CheckFloating(context, 0));
   COHORT_RETURN_IF_ERROR(CheckDType(context, 1, DType::kInt64));
   COHORT_RETURN_IF_ERROR(CheckSameDType(context, 0, 2));
@@ -53,13 +49,11 @@ absl::Status InferGatherGrad(const InferContext& context, std::vector<ValueType>
     return InvalidArgument("input 0 is {}, but gathering these rows makes {}",
                            TypeToString(context.input(0)), TypeToString({rows.dtype, expected}));
   }
-  outputs->push_back(rows);
-  return absl::OkStatus();
+  return Types{rows};
 }
 
-absl::Status GatherGradGradient(GradientContext* c) {
+void GatherGradGradient(GradientContext* c) {
   if (c->needs(0)) c->Set(0, Gather(c->grad(), c->input(1)));
-  return absl::OkStatus();
 }
 
 }  // namespace

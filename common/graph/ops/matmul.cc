@@ -8,8 +8,7 @@ namespace cohort::ops {
 namespace {
 
 // `first`: the axis of the rows.
-absl::Status InferProduct(const InferContext& context, size_t first,
-                          std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferProduct(const InferContext& context, size_t first) {
   COHORT_RETURN_IF_ERROR(CheckFloating(context, 0));
   COHORT_RETURN_IF_ERROR(CheckSameDType(context, 0, 1));
   COHORT_RETURN_IF_ERROR(CheckPrecision(context));
@@ -32,16 +31,13 @@ absl::Status InferProduct(const InferContext& context, size_t first,
     }
     y.dims.insert(y.dims.begin(), a[0]);
   }
-  outputs->push_back(std::move(y));
-  return absl::OkStatus();
+  return Types{std::move(y)};
 }
 
-absl::Status InferMatmul(const InferContext& context, std::vector<ValueType>* outputs) {
-  return InferProduct(context, 0, outputs);
-}
+absl::StatusOr<Types> InferMatmul(const InferContext& context) { return InferProduct(context, 0); }
 
-absl::Status InferBatchMatmul(const InferContext& context, std::vector<ValueType>* outputs) {
-  return InferProduct(context, 1, outputs);
+absl::StatusOr<Types> InferBatchMatmul(const InferContext& context) {
+  return InferProduct(context, 1);
 }
 
 // The product of the node's op, with its precision.
@@ -53,13 +49,12 @@ Expr Product(GradientContext* c, Expr a, Expr b, bool transpose_a, bool transpos
 }
 
 // C = A B: dA = G B', dB = A' G; the other cases by transposing both sides.
-absl::Status ProductGradient(GradientContext* c) {
+void ProductGradient(GradientContext* c) {
   const bool ta = BoolAttr(c->node(), "transpose_a");
   const bool tb = BoolAttr(c->node(), "transpose_b");
   const Expr g = c->grad(), a = c->input(0), b = c->input(1);
   if (c->needs(0)) c->Set(0, ta ? Product(c, b, g, tb, true) : Product(c, g, b, false, !tb));
   if (c->needs(1)) c->Set(1, tb ? Product(c, g, a, true, ta) : Product(c, a, g, !ta, false));
-  return absl::OkStatus();
 }
 
 // Axis of the products' sums: the last one or, transposed, the one before.

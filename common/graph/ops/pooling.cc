@@ -49,57 +49,51 @@ absl::StatusOr<ValueType> PooledType(const InferContext& context, size_t input) 
   return type;
 }
 
-absl::Status InferMaxPool(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferMaxPool(const InferContext& context) {
   COHORT_ASSIGN_OR_RETURN(ValueType type, PooledType(context, 0));
   if (context.inputs.size() == 2 && context.input(1) != context.input(0)) {
     return InvalidArgument("input 1 must have the type of input 0, {}, not {}",
                            TypeToString(context.input(0)), TypeToString(context.input(1)));
   }
-  outputs->push_back(std::move(type));
-  return absl::OkStatus();
+  return Types{std::move(type)};
 }
 
-absl::Status InferAvgPool(const InferContext& context, std::vector<ValueType>* outputs) {
-  COHORT_ASSIGN_OR_RETURN(outputs->emplace_back(), PooledType(context, 0));
-  return absl::OkStatus();
+absl::StatusOr<Types> InferAvgPool(const InferContext& context) {
+  COHORT_ASSIGN_OR_RETURN(ValueType pooled, PooledType(context, 0));
+  return Types{std::move(pooled)};
 }
 
 // (grad, x) -> like x. avg_pool_grad takes x for its dims only.
-absl::Status InferPoolGrad(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferPoolGrad(const InferContext& context) {
   COHORT_ASSIGN_OR_RETURN(const ValueType pooled, PooledType(context, 1));
   if (context.input(0) != pooled) {
     return InvalidArgument("input 0 is {}, but pooling input 1 makes {}",
                            TypeToString(context.input(0)), TypeToString(pooled));
   }
-  outputs->push_back(context.input(1));
-  return absl::OkStatus();
+  return Types{context.input(1)};
 }
 
 // The values are x itself, or the second input. The choice of the places is constant almost
 // everywhere, so no gradient flows through it.
-absl::Status MaxPoolGradient(GradientContext* c) {
+void MaxPoolGradient(GradientContext* c) {
   const size_t values = c->num_inputs() - 1;
   if (c->needs(values)) {
     c->Set(values, c->builder()->Op("max_pool_grad", {c->grad(), c->input(0)}, c->node().attrs));
   }
-  return absl::OkStatus();
 }
 
-absl::Status MaxPoolGradGradient(GradientContext* c) {
+void MaxPoolGradGradient(GradientContext* c) {
   if (c->needs(0)) {
     c->Set(0, c->builder()->Op("max_pool", {c->input(1), c->grad()}, c->node().attrs));
   }
-  return absl::OkStatus();
 }
 
-absl::Status AvgPoolGradient(GradientContext* c) {
+void AvgPoolGradient(GradientContext* c) {
   c->Set(0, c->builder()->Op("avg_pool_grad", {c->grad(), c->input(0)}, c->node().attrs));
-  return absl::OkStatus();
 }
 
-absl::Status AvgPoolGradGradient(GradientContext* c) {
+void AvgPoolGradGradient(GradientContext* c) {
   if (c->needs(0)) c->Set(0, c->builder()->Op("avg_pool", {c->grad()}, c->node().attrs));
-  return absl::OkStatus();
 }
 
 }  // namespace

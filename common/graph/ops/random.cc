@@ -6,17 +6,15 @@
 namespace cohort::ops {
 namespace {
 
-absl::Status InferDropout(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferDropout(const InferContext& context) {
   const double rate = FloatAttr(context.node, "rate");
   if (!(rate >= 0 && rate < 1)) return InvalidArgument("rate {} does not lie in [0, 1)", rate);
-  COHORT_RETURN_IF_ERROR(InferSameFloating(context, outputs));
-  outputs->push_back(context.input(0));
-  return absl::OkStatus();
+  COHORT_RETURN_IF_ERROR(CheckFloating(context, 0));
+  return Types{context.input(0), context.input(0)};
 }
 
-absl::Status DropoutGradient(GradientContext* c) {
+void DropoutGradient(GradientContext* c) {
   if (c->grad(0).valid()) c->Set(0, c->grad(0) * c->output(1));
-  return absl::OkStatus();
 }
 
 }  // namespace

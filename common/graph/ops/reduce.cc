@@ -6,7 +6,7 @@
 namespace cohort::ops {
 namespace {
 
-absl::Status InferReduce(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferReduce(const InferContext& context) {
   COHORT_RETURN_IF_ERROR(CheckFloating(context, 0));
   const ValueType& x = context.input(0);
   const auto axes = IntsAttr(context.node, "axes");
@@ -24,8 +24,7 @@ absl::Status InferReduce(const InferContext& context, std::vector<ValueType>* ou
     if (!reduced[i]) y.dims.push_back(x.dims[i]);
     if (reduced[i] && keepdims) y.dims.push_back({1, 0});
   }
-  outputs->push_back(std::move(y));
-  return absl::OkStatus();
+  return Types{std::move(y)};
 }
 
 // A value of the reduced shape, with the reduced axes kept as 1, so that it broadcasts over the
@@ -49,55 +48,49 @@ Expr KeepAxes(GradientContext* c, Expr reduced) {
   return dims.size() == reduced.rank() ? reduced : Reshape(reduced, std::move(dims));
 }
 
-absl::Status ReduceSumGradient(GradientContext* c) {
+void ReduceSumGradient(GradientContext* c) {
   c->Set(0, BroadcastLike(KeepAxes(c, c->grad()), c->input(0)));
-  return absl::OkStatus();
 }
 
 // Shared evenly among equal maxima, as in TensorFlow.
-absl::Status ReduceMaxGradient(GradientContext* c) {
+void ReduceMaxGradient(GradientContext* c) {
   const Expr x = c->input(0);
   const auto axes = IntsAttr(c->node(), "axes");
   const Expr is_max = Cast(Equal(x, KeepAxes(c, c->output())), x.dtype());
   const Expr ties = ReduceSum(is_max, {axes.begin(), axes.end()}, true);
   c->Set(0, is_max / ties * KeepAxes(c, c->grad()));
-  return absl::OkStatus();
 }
 
-absl::Status InferBroadcastLike(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferBroadcastLike(const InferContext& context) {
   const ValueType& like = context.input(1);
   COHORT_ASSIGN_OR_RETURN(const auto dims, BroadcastDims(context.input(0), like));
   if (dims != like.dims) {
     return InvalidArgument("{} does not broadcast to {}", TypeToString(context.input(0)),
                            TypeToString(like));
   }
-  outputs->push_back({context.input(0).dtype, like.dims});
-  return absl::OkStatus();
+  return Types{{context.input(0).dtype, like.dims}};
 }
 
-absl::Status BroadcastLikeGradient(GradientContext* c) {
+void BroadcastLikeGradient(GradientContext* c) {
   if (c->needs(0)) c->Set(0, SumTo(c->grad(), c->input(0).type()));
-  return absl::OkStatus();
 }
 
-absl::Status InferDimSize(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferDimSize(const InferContext& context) {
   COHORT_RETURN_IF_ERROR(CheckAxis(context, 0, IntAttr(context.node, "axis")));
   const std::string_view name = StringAttr(context.node, "dtype");
   const auto dtype = DTypeFromName(name);
   if (!dtype.has_value() || !IsFloating(*dtype)) {
     return InvalidArgument("dtype must be float32 or float64, not '{}'", name);
   }
-  outputs->push_back({*dtype, {}});
-  return absl::OkStatus();
+  return Types{{*dtype, {}}};
 }
 
-absl::Status InferArgmax(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferArgmax(const InferContext& context) {
   COHORT_RETURN_IF_ERROR(CheckFloating(context, 0));
   COHORT_RETURN_IF_ERROR(CheckLastAxisStatic(context, 0));
   ValueType y{DType::kInt64, context.input(0).dims};
   y.dims.pop_back();
-  outputs->push_back(std::move(y));
-  return absl::OkStatus();
+  return Types{std::move(y)};
 }
 
 }  // namespace

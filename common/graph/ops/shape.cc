@@ -24,7 +24,7 @@ absl::StatusOr<int64_t> StaticElements(std::span<const int64_t> dims) {
   return elements;
 }
 
-absl::Status InferReshape(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferReshape(const InferContext& context) {
   const ValueType& x = context.input(0);
   const auto dims = IntsAttr(context.node, "dims");
   const bool bounded = !x.dims.empty() && x.dims[0].bounded();
@@ -54,8 +54,7 @@ absl::Status InferReshape(const InferContext& context, std::vector<ValueType>* o
     return InvalidArgument("{} does not have the elements of {}", TypeToString(x),
                            DimsToString(dims));
   }
-  outputs->push_back(std::move(y));
-  return absl::OkStatus();
+  return Types{std::move(y)};
 }
 
 // The `dims` attribute that reshapes to `type`.
@@ -65,12 +64,11 @@ std::vector<int64_t> DimsOf(const ValueType& type) {
   return dims;
 }
 
-absl::Status ReshapeGradient(GradientContext* c) {
+void ReshapeGradient(GradientContext* c) {
   c->Set(0, Reshape(c->grad(), DimsOf(c->input(0).type())));
-  return absl::OkStatus();
 }
 
-absl::Status InferConcat(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferConcat(const InferContext& context) {
   const int64_t axis = IntAttr(context.node, "axis");
   COHORT_RETURN_IF_ERROR(CheckAxis(context, 0, axis));
   const auto at = static_cast<size_t>(axis);
@@ -90,11 +88,10 @@ absl::Status InferConcat(const InferContext& context, std::vector<ValueType>* ou
     if (y.dims[at].size > kMaxSize - x.dims[at].size) return InvalidArgument("too large");
     y.dims[at].size += x.dims[at].size;
   }
-  outputs->push_back(std::move(y));
-  return absl::OkStatus();
+  return Types{std::move(y)};
 }
 
-absl::Status ConcatGradient(GradientContext* c) {
+void ConcatGradient(GradientContext* c) {
   const int64_t axis = IntAttr(c->node(), "axis");
   int64_t begin = 0;
   for (size_t i = 0; i < c->num_inputs(); ++i) {
@@ -102,10 +99,9 @@ absl::Status ConcatGradient(GradientContext* c) {
     if (c->needs(i)) c->Set(i, Slice(c->grad(), axis, begin, size));
     begin += size;
   }
-  return absl::OkStatus();
 }
 
-absl::Status InferSlice(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferSlice(const InferContext& context) {
   const int64_t axis = IntAttr(context.node, "axis");
   COHORT_RETURN_IF_ERROR(CheckAxis(context, 0, axis));
   ValueType y = context.input(0);
@@ -118,12 +114,11 @@ absl::Status InferSlice(const InferContext& context, std::vector<ValueType>* out
                            TypeToString(y));
   }
   dim.size = size;
-  outputs->push_back(std::move(y));
-  return absl::OkStatus();
+  return Types{std::move(y)};
 }
 
 // Zeros on both sides of the gradient.
-absl::Status SliceGradient(GradientContext* c) {
+void SliceGradient(GradientContext* c) {
   const int64_t axis = IntAttr(c->node(), "axis");
   const int64_t begin = IntAttr(c->node(), "begin");
   const int64_t size = IntAttr(c->node(), "size");
@@ -137,10 +132,9 @@ absl::Status SliceGradient(GradientContext* c) {
   parts.push_back(c->grad());
   zeros(begin + size, whole - begin - size);
   c->Set(0, parts.size() == 1 ? parts[0] : Concat(parts, axis));
-  return absl::OkStatus();
 }
 
-absl::Status InferTranspose(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferTranspose(const InferContext& context) {
   const ValueType& x = context.input(0);
   const auto perm = IntsAttr(context.node, "perm");
   std::vector<bool> seen(x.dims.size(), false);
@@ -156,18 +150,16 @@ absl::Status InferTranspose(const InferContext& context, std::vector<ValueType>*
     return InvalidArgument("perm {} is no permutation of the axes of {}", DimsToString(perm),
                            TypeToString(x));
   }
-  outputs->push_back(std::move(y));
-  return absl::OkStatus();
+  return Types{std::move(y)};
 }
 
-absl::Status TransposeGradient(GradientContext* c) {
+void TransposeGradient(GradientContext* c) {
   const auto perm = IntsAttr(c->node(), "perm");
   std::vector<int64_t> inverse(perm.size());
   for (size_t i = 0; i < perm.size(); ++i) {
     inverse[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
   }
   c->Set(0, Transpose(c->grad(), std::move(inverse)));
-  return absl::OkStatus();
 }
 
 }  // namespace

@@ -6,31 +6,28 @@
 namespace cohort::ops {
 namespace {
 
-absl::Status InferSoftmax(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferSoftmax(const InferContext& context) {
   COHORT_RETURN_IF_ERROR(CheckLastAxisStatic(context, 0));
-  return InferSameFloating(context, outputs);
+  return InferSameFloating(context);
 }
 
 Expr SumLast(Expr x) { return ReduceSum(x, {-1}, true); }
 
-absl::Status SoftmaxGradient(GradientContext* c) {
+void SoftmaxGradient(GradientContext* c) {
   const Expr y = c->output();
   c->Set(0, y * (c->grad() - SumLast(c->grad() * y)));
-  return absl::OkStatus();
 }
 
-absl::Status LogSoftmaxGradient(GradientContext* c) {
+void LogSoftmaxGradient(GradientContext* c) {
   c->Set(0, c->grad() - Exp(c->output()) * SumLast(c->grad()));
-  return absl::OkStatus();
 }
 
 // y = max(x - t, 0), and t is the mean of the values that remain, less 1 / their number.
-absl::Status SparsemaxGradient(GradientContext* c) {
+void SparsemaxGradient(GradientContext* c) {
   const Expr zero = c->builder()->Scalar(0, c->grad().dtype());
   const Expr remains = Cast(Greater(c->output(), zero), c->grad().dtype());
   const Expr mean = SumLast(c->grad() * remains) / SumLast(remains);
   c->Set(0, (c->grad() - mean) * remains);
-  return absl::OkStatus();
 }
 
 }  // namespace

@@ -8,117 +8,83 @@
 namespace cohort::ops {
 namespace {
 
-absl::Status InferClip(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferClip(const InferContext& context) {
   const double min = FloatAttr(context.node, "min");
   const double max = FloatAttr(context.node, "max");
   if (!(min <= max)) return InvalidArgument("min {} is not <= max {}", min, max);
-  return InferSameFloating(context, outputs);
+  return InferSameFloating(context);
 }
 
-absl::Status InferCast(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferCast(const InferContext& context) {
   const std::string_view name = StringAttr(context.node, "dtype");
   const auto dtype = DTypeFromName(name);
   if (!dtype.has_value()) return InvalidArgument("there is no dtype '{}'", name);
-  outputs->push_back({*dtype, context.input(0).dims});
-  return absl::OkStatus();
+  return Types{{*dtype, context.input(0).dims}};
 }
 
 constexpr double kTwoBySqrtPi = 1.1283791670955126;  // 2 / sqrt(pi)
 
 Expr Zero(GradientContext* c) { return c->builder()->Scalar(0, c->grad().dtype()); }
 
-absl::Status NegGradient(GradientContext* c) {
-  c->Set(0, -c->grad());
-  return absl::OkStatus();
-}
+void NegGradient(GradientContext* c) { c->Set(0, -c->grad()); }
 
-absl::Status ExpGradient(GradientContext* c) {
-  c->Set(0, c->grad() * c->output());
-  return absl::OkStatus();
-}
+void ExpGradient(GradientContext* c) { c->Set(0, c->grad() * c->output()); }
 
-absl::Status LogGradient(GradientContext* c) {
-  c->Set(0, c->grad() / c->input(0));
-  return absl::OkStatus();
-}
+void LogGradient(GradientContext* c) { c->Set(0, c->grad() / c->input(0)); }
 
-absl::Status SqrtGradient(GradientContext* c) {
-  c->Set(0, c->grad() * 0.5 / c->output());
-  return absl::OkStatus();
-}
+void SqrtGradient(GradientContext* c) { c->Set(0, c->grad() * 0.5 / c->output()); }
 
-absl::Status SquareGradient(GradientContext* c) {
-  c->Set(0, c->grad() * (c->input(0) * 2.0));
-  return absl::OkStatus();
-}
+void SquareGradient(GradientContext* c) { c->Set(0, c->grad() * (c->input(0) * 2.0)); }
 
 // 0 at 0.
-absl::Status AbsGradient(GradientContext* c) {
+void AbsGradient(GradientContext* c) {
   const Expr negative = Select(Greater(Zero(c), c->input(0)), -c->grad(), Zero(c));
   c->Set(0, Select(Greater(c->input(0), Zero(c)), c->grad(), negative));
-  return absl::OkStatus();
 }
 
 // 0 at 0.
-absl::Status ReluGradient(GradientContext* c) {
-  c->Set(0, ReluGrad(c->grad(), c->output()));
-  return absl::OkStatus();
-}
+void ReluGradient(GradientContext* c) { c->Set(0, ReluGrad(c->grad(), c->output())); }
 
-absl::Status ReluGradGradient(GradientContext* c) {
+void ReluGradGradient(GradientContext* c) {
   if (c->needs(0)) c->Set(0, ReluGrad(c->grad(), c->input(1)));
-  return absl::OkStatus();
 }
 
-absl::Status SigmoidGradient(GradientContext* c) {
+void SigmoidGradient(GradientContext* c) {
   c->Set(0, c->grad() * c->output() * (1.0 - c->output()));
-  return absl::OkStatus();
 }
 
-absl::Status TanhGradient(GradientContext* c) {
-  c->Set(0, c->grad() * (1.0 - Square(c->output())));
-  return absl::OkStatus();
-}
+void TanhGradient(GradientContext* c) { c->Set(0, c->grad() * (1.0 - Square(c->output()))); }
 
-absl::Status ErfGradient(GradientContext* c) {
+void ErfGradient(GradientContext* c) {
   c->Set(0, c->grad() * (Exp(-Square(c->input(0))) * kTwoBySqrtPi));
-  return absl::OkStatus();
 }
 
-absl::Status SoftplusGradient(GradientContext* c) {
-  c->Set(0, c->grad() * Sigmoid(c->input(0)));
-  return absl::OkStatus();
-}
+void SoftplusGradient(GradientContext* c) { c->Set(0, c->grad() * Sigmoid(c->input(0))); }
 
 // 1 on the bounds themselves, as in TensorFlow's clip_by_value.
-absl::Status ClipGradient(GradientContext* c) {
+void ClipGradient(GradientContext* c) {
   c->Set(0, ClipGrad(c->grad(), c->input(0), FloatAttr(c->node(), "min"),
                      FloatAttr(c->node(), "max")));
-  return absl::OkStatus();
 }
 
-absl::Status ClipGradGradient(GradientContext* c) {
-  if (!c->needs(0)) return absl::OkStatus();
+void ClipGradGradient(GradientContext* c) {
+  if (!c->needs(0)) return;
   c->Set(0, ClipGrad(c->grad(), c->input(1), FloatAttr(c->node(), "min"),
                      FloatAttr(c->node(), "max")));
-  return absl::OkStatus();
 }
 
 // The gradient is like the value that it flows through.
-absl::Status InferGate(const InferContext& context, std::vector<ValueType>* outputs) {
+absl::StatusOr<Types> InferGate(const InferContext& context) {
   if (context.input(0) != context.input(1)) {
     return InvalidArgument("the gradient is {}, and the value {}", TypeToString(context.input(0)),
                            TypeToString(context.input(1)));
   }
-  if (context.node.op == "clip_grad") return InferClip(context, outputs);
-  return InferSameFloating(context, outputs);
+  if (context.node.op == "clip_grad") return InferClip(context);
+  return InferSameFloating(context);
 }
 
 // Flows between floating dtypes only; Gradients stops at others.
-absl::Status CastGradient(GradientContext* c) {
-  c->Set(0, Cast(c->grad(), c->input(0).dtype()));
-  return absl::OkStatus();
-}
+void CastGradient(GradientContext* c) { c->Set(0, Cast(c->grad(), c->input(0).dtype())); }
 
 }  // namespace
 
