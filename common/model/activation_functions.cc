@@ -80,35 +80,27 @@ Argument AxisArgument() {
 }
 
 absl::StatusOr<LayerOutput> OverLastAxis(Expr x, std::vector<int64_t> axes, Expr (*f)(Expr)) {
-  if (!x.valid()) return LayerOutput{};
-  const ValueType type = x.type();
-  COHORT_ASSIGN_OR_RETURN(axes, LayerAxes(axes, type));
-  const auto rank = static_cast<int64_t>(type.dims.size());
-  if (axes.size() == 1 && axes[0] == rank - 1) return LayerOutput{f(x), {}};
-  // The axes move to the end and become one.
-  std::vector<int64_t> perm, back(type.dims.size());
-  for (int64_t i = 0; i < rank; ++i) {
-    if (std::find(axes.begin(), axes.end(), i) == axes.end()) perm.push_back(i);
+  COHORT_ASSIGN_OR_RETURN(axes, LayerAxes(axes, x.type()));
+  if (axes.size() == 1 && axes[0] == static_cast<int64_t>(x.rank()) - 1) {
+    return f(x);
   }
-  perm.insert(perm.end(), axes.begin(), axes.end());
-  for (size_t i = 0; i < perm.size(); ++i)
-    back[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
-  const Expr moved = Transpose(x, perm);
+  // The axes move to the end and become one.
+  const AxesLast order = MoveLast(x.rank(), axes);
+  const Expr moved = Transpose(x, order.there);
   if (!moved.valid()) return LayerOutput{};
   std::vector<int64_t> dims = ReshapeDims(moved.type().dims), joined = dims;
   joined.resize(dims.size() - axes.size());
   joined.push_back(1);
   for (size_t i = joined.size() - 1; i < dims.size(); ++i) joined.back() *= dims[i];
-  return LayerOutput{
-      Transpose(Reshape(f(Reshape(moved, std::move(joined))), std::move(dims)), back), {}};
+  return Transpose(Reshape(f(Reshape(moved, std::move(joined))), std::move(dims)), order.back);
 }
 
 absl::StatusOr<LayerOutput> SoftmaxOver(Expr x, std::vector<int64_t> axes) {
-  if (x.valid() && x.rank() < 2) {
+  if (x.rank() < 2) {
     return InvalidArgument("softmax needs two axes at least, not {}", TypeToString(x.type()));
   }
-  const bool last = axes.size() == 1 && x.valid() &&
-                    (axes[0] == -1 || axes[0] == static_cast<int64_t>(x.rank()) - 1);
+  const bool last =
+      axes.size() == 1 && (axes[0] == -1 || axes[0] == static_cast<int64_t>(x.rank()) - 1);
   COHORT_ASSIGN_OR_RETURN(LayerOutput output, OverLastAxis(x, std::move(axes), Softmax));
   // A cross entropy takes the softmax of logits over the last axis.
   if (last) output.logits = x;
@@ -116,14 +108,12 @@ absl::StatusOr<LayerOutput> SoftmaxOver(Expr x, std::vector<int64_t> axes) {
 }
 
 absl::StatusOr<LayerOutput> GatedLinearUnit(Expr x, int64_t axis) {
-  if (!x.valid()) return LayerOutput{};
   COHORT_ASSIGN_OR_RETURN(const auto axes, LayerAxes(std::vector<int64_t>{axis}, x.type()));
   const int64_t size = x.type().dims[static_cast<size_t>(axes[0])].size;
   if (size % 2 != 0) {
     return InvalidArgument("glu halves axis {}, whose size {} is odd", axis, size);
   }
-  return LayerOutput{
-      Slice(x, axes[0], 0, size / 2) * Sigmoid(Slice(x, axes[0], size / 2, size / 2)), {}};
+  return Slice(x, axes[0], 0, size / 2) * Sigmoid(Slice(x, axes[0], size / 2, size / 2));
 }
 
 }  // namespace cohort

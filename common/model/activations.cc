@@ -12,12 +12,10 @@ namespace {
 
 using Made = absl::StatusOr<LayerOutput>;
 
-LayerOutput Value(Expr y) { return {y, {}}; }
-
 ActivationClass Plain(std::string_view name, std::string_view doc, Expr (*f)(Expr x),
                       std::vector<std::string> aliases = {}) {
   return {{std::string(name), std::move(aliases), std::string(doc), {}},
-          [f](const Config&, Expr x) -> Made { return Value(f(x)); }};
+          [f](const Config&, Expr x) -> Made { return f(x); }};
 }
 
 // With one number as its argument.
@@ -25,9 +23,7 @@ ActivationClass WithNumber(std::string_view name, std::string_view doc, Argument
                            Expr (*f)(Expr x, double number)) {
   const std::string number = argument.name;
   return {{std::string(name), {}, std::string(doc), {std::move(argument)}},
-          [f, number](const Config& config, Expr x) -> Made {
-            return Value(f(x, config.Float(number)));
-          }};
+          [f, number](const Config& config, Expr x) -> Made { return f(x, config.Float(number)); }};
 }
 
 // Along an axis.
@@ -45,9 +41,7 @@ std::vector<ActivationClass> Piecewise() {
         {Float("negative_slope", "Slope below the threshold.").Default(0.0),
          Float("max_value", "Largest value; none: no limit.").Optional(),
          Float("threshold", "The value below which x counts as 0.").Default(0.0)}},
-       [](const Config& config, Expr x) -> Made {
-         return Value(ReluWith(x, ReluOptionsOf(config)));
-       }},
+       [](const Config& config, Expr x) -> Made { return ReluWith(x, ReluOptionsOf(config)); }},
       WithNumber("leaky_relu", "x, and negative_slope x below 0",
                  Float("negative_slope", "Slope below 0.").Default(0.2), LeakyRelu),
       Plain("relu6", "x between 0 and 6", [](Expr x) { return Clip(x, 0, 6); }),
@@ -68,18 +62,17 @@ std::vector<ActivationClass> Piecewise() {
         {Float("threshold", "The threshold."),
          Float("default_value", "The value up to the threshold.")}},
        [](const Config& config, Expr x) -> Made {
-         if (!x.valid()) return LayerOutput{};
          const auto number = [&](const char* name) {
            return x.builder()->Scalar(config.Float(name), x.dtype());
          };
-         return Value(Select(Greater(x, number("threshold")), x, number("default_value")));
+         return Select(Greater(x, number("threshold")), x, number("default_value"));
        }},
   };
 }
 
 std::vector<ActivationClass> Smooth() {
   return {
-      {{"linear", {}, "x", {}}, [](const Config&, Expr x) -> Made { return Value(x); }},
+      {{"linear", {}, "x", {}}, [](const Config&, Expr x) -> Made { return x; }},
       {{"sigmoid", {}, "1 / (1 + exp(-x))", {}},
        [](const Config&, Expr x) -> Made {
          return LayerOutput{Sigmoid(x), x};
@@ -102,9 +95,7 @@ std::vector<ActivationClass> Smooth() {
         {},
         "x P(X <= x) for a standard normal X",
         {Bool("approximate", "True: by tanh instead of erf.").Default(false)}},
-       [](const Config& config, Expr x) -> Made {
-         return Value(Gelu(x, config.Bool("approximate")));
-       }},
+       [](const Config& config, Expr x) -> Made { return Gelu(x, config.Bool("approximate")); }},
       Plain("tanh_shrink", "x - tanh(x)", [](Expr x) { return x - Tanh(x); }),
       Plain("log_sigmoid", "log(sigmoid(x))", [](Expr x) { return -Softplus(-x); }),
   };

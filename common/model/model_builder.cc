@@ -175,7 +175,7 @@ class ProgramMaker {
     COHORT_ASSIGN_OR_RETURN(const Expr value,
                             InputValue(Config(layer.config), arguments_.at(layer.feature),
                                        fmt::format("column \"{}\"", column.name), floatx_));
-    return LayerOutput{value, {}};
+    return value;
   }
 
   // The variables of a layer count at its first call.

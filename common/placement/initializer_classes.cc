@@ -60,32 +60,12 @@ absl::Status MakeVarianceScaling(const Config& config, std::span<const int64_t> 
   return absl::OkStatus();
 }
 
-absl::Status MakeGlorotNormal(const Config&, std::span<const int64_t> dims,
-                              v1::InitializerSpec* spec) {
-  ScaleVariance(1, "fan_avg", "truncated_normal", dims, spec);
+absl::Status MakeOnes(const Config&, std::span<const int64_t>, v1::InitializerSpec* spec) {
+  spec->set_value(1);
   return absl::OkStatus();
 }
 
-absl::Status MakeHeNormal(const Config&, std::span<const int64_t> dims, v1::InitializerSpec* spec) {
-  ScaleVariance(2, "fan_in", "truncated_normal", dims, spec);
-  return absl::OkStatus();
-}
-
-absl::Status MakeHeUniform(const Config&, std::span<const int64_t> dims,
-                           v1::InitializerSpec* spec) {
-  ScaleVariance(2, "fan_in", "uniform", dims, spec);
-  return absl::OkStatus();
-}
-
-absl::Status MakeLecunNormal(const Config&, std::span<const int64_t> dims,
-                             v1::InitializerSpec* spec) {
-  ScaleVariance(1, "fan_in", "truncated_normal", dims, spec);
-  return absl::OkStatus();
-}
-
-absl::Status MakeLecunUniform(const Config&, std::span<const int64_t> dims,
-                              v1::InitializerSpec* spec) {
-  ScaleVariance(1, "fan_in", "uniform", dims, spec);
+absl::Status MakeZeros(const Config&, std::span<const int64_t>, v1::InitializerSpec*) {
   return absl::OkStatus();
 }
 
@@ -118,11 +98,6 @@ absl::Status MakeGlorotUniform(const Config&, std::span<const int64_t> dims,
   return absl::OkStatus();
 }
 
-absl::Status MakeOnes(const Config&, std::span<const int64_t>, v1::InitializerSpec* spec) {
-  spec->set_value(1);
-  return absl::OkStatus();
-}
-
 absl::Status MakeRandomNormal(const Config& config, std::span<const int64_t>,
                               v1::InitializerSpec* spec) {
   spec->set_mean(config.Float("mean"));
@@ -137,10 +112,6 @@ absl::Status MakeRandomUniform(const Config& config, std::span<const int64_t>,
   if (spec->minval() <= spec->maxval()) return absl::OkStatus();
   return InvalidArgument("RandomUniform: minval {} exceeds maxval {}", spec->minval(),
                          spec->maxval());
-}
-
-absl::Status MakeZeros(const Config&, std::span<const int64_t>, v1::InitializerSpec*) {
-  return absl::OkStatus();
 }
 
 Argument Seed() { return Int("seed", "Seed of its own; none: that of the job.").Optional(); }
@@ -169,6 +140,16 @@ std::vector<Argument> VarianceScalingArguments() {
   return arguments;
 }
 
+// A distribution whose variance depends on the fans.
+InitializerClass Scaled(std::string_view name, std::string_view doc, double scale,
+                        std::string_view mode, std::string_view distribution) {
+  return {{std::string(name), {}, std::string(doc), FanArguments()},
+          [=](const Config&, std::span<const int64_t> dims, v1::InitializerSpec* spec) {
+            ScaleVariance(scale, mode, distribution, dims, spec);
+            return absl::OkStatus();
+          }};
+}
+
 std::vector<InitializerClass> Classes() {
   return {
       {{"Constant", {}, "Every element has one value.", {Float("value", "The value.").Default(0)}},
@@ -178,25 +159,16 @@ std::vector<InitializerClass> Classes() {
         "Uniform, narrower the more inputs and outputs the weights connect.",
         FanArguments()},
        MakeGlorotUniform},
-      {{"GlorotNormal",
-        {},
-        "As GlorotUniform, but a truncated normal distribution.",
-        FanArguments()},
-       MakeGlorotNormal},
-      {{"HeNormal",
-        {},
-        "A truncated normal distribution of variance 2 / inputs, for relu.",
-        FanArguments()},
-       MakeHeNormal},
-      {{"HeUniform", {}, "As HeNormal, but uniform.", FanArguments()}, MakeHeUniform},
+      Scaled("GlorotNormal", "As GlorotUniform, but a truncated normal distribution.", 1, "fan_avg",
+             "truncated_normal"),
+      Scaled("HeNormal", "A truncated normal distribution of variance 2 / inputs, for relu.", 2,
+             "fan_in", "truncated_normal"),
+      Scaled("HeUniform", "As HeNormal, but uniform.", 2, "fan_in", "uniform"),
       {{"Identity", {"IdentityInitializer"}, "1 on the diagonal of a matrix.", {Gain()}},
        MakeIdentity},
-      {{"LecunNormal",
-        {},
-        "A truncated normal distribution of variance 1 / inputs, for selu.",
-        FanArguments()},
-       MakeLecunNormal},
-      {{"LecunUniform", {}, "As LecunNormal, but uniform.", FanArguments()}, MakeLecunUniform},
+      Scaled("LecunNormal", "A truncated normal distribution of variance 1 / inputs, for selu.", 1,
+             "fan_in", "truncated_normal"),
+      Scaled("LecunUniform", "As LecunNormal, but uniform.", 1, "fan_in", "uniform"),
       {{"Orthogonal",
         {"OrthogonalInitializer"},
         "A matrix whose columns, or rows if they are fewer, are orthonormal.",

@@ -4,6 +4,7 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "common/schema/class_registry.h"
@@ -20,8 +21,9 @@ class InitializerSpec;
 // class may be a special case of another, which `make` then sets.
 struct InitializerClass {
   ClassSchema schema;
-  absl::Status (*make)(const Config& config, std::span<const int64_t> dims,
-                       v1::InitializerSpec* spec) = nullptr;
+  std::function<absl::Status(const Config& config, std::span<const int64_t> dims,
+                             v1::InitializerSpec* spec)>
+      make;
 };
 
 // The table in initializer_classes.cc.

@@ -285,32 +285,15 @@ Argument Planned(std::string_view name) {
   return Planned(Make(name, ArgumentType::kString, "").Optional());
 }
 
-Argument Argument::Default(bool value) && {
+Argument Argument::Default(v1::ConfigValue value) && {
   required = false;
-  default_value = ConfigOf(value);
+  if (type == ArgumentType::kFloat && value.has_i()) {
+    value.set_f(static_cast<double>(value.i()));
+  }
+  default_value = std::move(value);
   return std::move(*this);
 }
-Argument Argument::Default(int64_t value) && {
-  required = false;
-  default_value =
-      type == ArgumentType::kFloat ? ConfigOf(static_cast<double>(value)) : ConfigOf(value);
-  return std::move(*this);
-}
-Argument Argument::Default(double value) && {
-  required = false;
-  default_value = ConfigOf(value);
-  return std::move(*this);
-}
-Argument Argument::Default(std::string_view value) && {
-  required = false;
-  default_value = ConfigOf(value);
-  return std::move(*this);
-}
-Argument Argument::Default(const std::vector<int64_t>& values) && {
-  required = false;
-  default_value = ConfigOf(values);
-  return std::move(*this);
-}
+
 Argument Argument::Optional() && {
   required = false;
   return std::move(*this);

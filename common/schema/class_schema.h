@@ -17,6 +17,16 @@
 
 namespace cohort {
 
+// Values for configs that are made in code.
+v1::ConfigValue ConfigOf(bool value);
+v1::ConfigValue ConfigOf(int64_t value);
+inline v1::ConfigValue ConfigOf(int value) { return ConfigOf(int64_t{value}); }
+v1::ConfigValue ConfigOf(double value);
+v1::ConfigValue ConfigOf(std::string_view value);
+inline v1::ConfigValue ConfigOf(const char* value) { return ConfigOf(std::string_view(value)); }
+v1::ConfigValue ConfigOf(const std::vector<int64_t>& values);
+v1::ConfigValue ConfigOf(const std::vector<std::string>& values);
+v1::ConfigValue ConfigOf(v1::ClassConfig object);
 class SchemaSet;
 
 enum class ArgumentType {
@@ -55,16 +65,15 @@ struct Argument {
   // Keras has this argument and this version of Cohort does not: only its default is accepted.
   bool planned = false;
 
-  Argument Default(bool value) &&;
-  Argument Default(int64_t value) &&;
-  Argument Default(int value) && { return std::move(*this).Default(int64_t{value}); }
-  Argument Default(double value) &&;
-  // A string, or the name of an object's class.
-  Argument Default(std::string_view value) &&;
-  Argument Default(const char* value) && {
-    return std::move(*this).Default(std::string_view(value));
+  // What ConfigOf takes. A string may be the name of an object's class.
+  template <typename T>
+  Argument Default(const T& value) && {
+    return std::move(*this).Default(ConfigOf(value));
   }
-  Argument Default(const std::vector<int64_t>& values) &&;
+  Argument Default(const std::vector<int64_t>& values) && {
+    return std::move(*this).Default(ConfigOf(values));
+  }
+  Argument Default(v1::ConfigValue value) &&;
   // None, which is accepted as a value too.
   Argument Optional() &&;
   Argument Nested() &&;
@@ -139,14 +148,6 @@ class Config {
   const v1::ClassConfig& config_;
 };
 
-// Values for configs that are made in code.
-v1::ConfigValue ConfigOf(bool value);
-v1::ConfigValue ConfigOf(int64_t value);
-v1::ConfigValue ConfigOf(double value);
-v1::ConfigValue ConfigOf(std::string_view value);
-v1::ConfigValue ConfigOf(const std::vector<int64_t>& values);
-v1::ConfigValue ConfigOf(const std::vector<std::string>& values);
-v1::ConfigValue ConfigOf(v1::ClassConfig object);
 // A class with some of its arguments.
 v1::ClassConfig ClassOf(
     std::string_view name,

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
-#include "common/data/images/image_input.h"
 #include "common/schema/class_registry.h"
 
 namespace cohort {
@@ -98,11 +98,6 @@ std::vector<Argument> AffineArguments(std::vector<Argument> others) {
   return others;
 }
 
-AffineOptions AffineOptionsOf(const Config& config) {
-  return {FillModeOf(config.String("fill_mode")), static_cast<float>(config.Float("fill_value")),
-          InterpolationOf(config.String("interpolation"))};
-}
-
 AffineMatrix RotationMatrix(const ImageShape& shape, float angle) {
   const float x = 0.5F * static_cast<float>(shape.width - 1);
   const float y = 0.5F * static_cast<float>(shape.height - 1);
@@ -134,6 +129,24 @@ void AffineTransform(const float* pixels, const ImageShape& shape, const AffineM
       }
     }
   }
+}
+
+RecordTransform RandomAffine(const ImageInput& input, const Config& config,
+                             std::function<AffineMatrix(RandomDraws* draws)> draw) {
+  const AffineOptions options = {FillModeOf(config.String("fill_mode")),
+                                 static_cast<float>(config.Float("fill_value")),
+                                 InterpolationOf(config.String("interpolation"))};
+  return FloatImageTransform(
+      input, input.shape.height, input.shape.width,
+      [options, shape = input.shape, seed = SeedOf(config), draw = std::move(draw)](
+          const RecordContext& context, const float* in, float* out) {
+        if (!context.training) {
+          std::copy_n(in, shape.elements(), out);
+          return;
+        }
+        RandomDraws draws(context, seed);
+        AffineTransform(in, shape, draw(&draws), options, out);
+      });
 }
 
 }  // namespace cohort

@@ -2,10 +2,11 @@
 #define COHORT_COMMON_DATA_IMAGES_AFFINE_H_
 
 #include <array>
-#include <string_view>
+#include <functional>
 #include <vector>
 
 #include "common/data/images/image.h"
+#include "common/data/images/image_input.h"
 #include "common/data/images/resize.h"
 
 namespace cohort {
@@ -26,9 +27,6 @@ struct AffineOptions {
   float fill_value = 0;  // for kConstant
   Interpolation interpolation = Interpolation::kBilinear;
 };
-// Adds the arguments of Keras' random layers that use AffineTransform to `others`, with the seed.
-std::vector<Argument> AffineArguments(std::vector<Argument> others);
-AffineOptions AffineOptionsOf(const Config& config);
 
 // The output pixel (x, y) is the input at (m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5]).
 using AffineMatrix = std::array<float, 6>;
@@ -41,6 +39,14 @@ AffineMatrix ZoomMatrix(const ImageShape& shape, float height_zoom, float width_
 // (tensorflow/core/kernels/image/image_ops.h). `out` has the shape of the input.
 void AffineTransform(const float* pixels, const ImageShape& shape, const AffineMatrix& matrix,
                      const AffineOptions& options, float* out);
+
+// Adds the arguments of Keras' random layers that use AffineTransform to `others`, with the seed.
+std::vector<Argument> AffineArguments(std::vector<Argument> others);
+
+// The transform of such a layer. `draw` makes the matrix of a record of training; in evaluation
+// images stay as they are.
+RecordTransform RandomAffine(const ImageInput& input, const Config& config,
+                             std::function<AffineMatrix(RandomDraws* draws)> draw);
 
 }  // namespace cohort
 

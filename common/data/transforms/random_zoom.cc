@@ -1,10 +1,8 @@
 // RandomZoom (keras/src/layers/preprocessing/image_preprocessing/random_zoom.py).
-#include <algorithm>
 #include <optional>
 
 #include "common/base/status.h"
 #include "common/data/images/affine.h"
-#include "common/data/images/image_input.h"
 
 namespace cohort {
 namespace {
@@ -23,21 +21,12 @@ absl::StatusOr<RecordTransform> OpenRandomZoom(const Config& config,
   if (!config.Floats("width_factor").empty()) {
     COHORT_ASSIGN_OR_RETURN(width, ZoomFactor(config, "width_factor"));
   }
-  return FloatImageTransform(
-      input, input.shape.height, input.shape.width,
-      [height, width, shape = input.shape, options = AffineOptionsOf(config),
-       seed = SeedOf(config)](const RecordContext& context, const float* in, float* out) {
-        if (!context.training) {
-          std::copy_n(in, shape.elements(), out);
-          return;
-        }
-        RandomDraws draws(context, seed);
-        const auto high = static_cast<float>(draws.Uniform(1 + height.low, 1 + height.high));
-        const float wide = width.has_value()
-                               ? static_cast<float>(draws.Uniform(1 + width->low, 1 + width->high))
-                               : high;
-        AffineTransform(in, shape, ZoomMatrix(shape, high, wide), options, out);
-      });
+  return RandomAffine(input, config, [height, width, shape = input.shape](RandomDraws* draws) {
+    const auto high = static_cast<float>(draws->Uniform(1 + height.low, 1 + height.high));
+    if (!width.has_value()) return ZoomMatrix(shape, high, high);
+    const auto wide = static_cast<float>(draws->Uniform(1 + width->low, 1 + width->high));
+    return ZoomMatrix(shape, high, wide);
+  });
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ absl::StatusOr<LayerOutput> BuildActivation(LayerContext* context) {
   const v1::ClassConfig& activation = context->config.Object("activation");
   // A linear one hands on the logits and the dtype of its input.
   if (activation.class_name() == "linear") return context->inputs[0];
-  return Activate(activation, {context->FloatInput(0), {}});
+  return Activate(activation, context->FloatInput(0));
 }
 
 }  // namespace

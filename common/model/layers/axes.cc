@@ -31,6 +31,19 @@ std::vector<int64_t> BroadcastOver(std::span<const int64_t> axes, const ValueTyp
   return dims;
 }
 
+AxesLast MoveLast(size_t rank, std::span<const int64_t> axes) {
+  AxesLast order;
+  for (int64_t i = 0; i < static_cast<int64_t>(rank); ++i) {
+    if (std::find(axes.begin(), axes.end(), i) == axes.end()) order.there.push_back(i);
+  }
+  order.there.insert(order.there.end(), axes.begin(), axes.end());
+  order.back.resize(rank);
+  for (size_t i = 0; i < rank; ++i) {
+    order.back[static_cast<size_t>(order.there[i])] = static_cast<int64_t>(i);
+  }
+  return order;
+}
+
 absl::Status CheckAxes(const ValueType& type, size_t rank, std::string_view axes) {
   if (type.dims.size() == rank) return absl::OkStatus();
   return InvalidArgument("the input must be {}, and is {}", axes, TypeToString(type));

@@ -22,6 +22,12 @@ absl::StatusOr<std::vector<int64_t>> LayerAxes(std::span<const int64_t> given,
 // The dims of `type` at these axes, and 1 at all others: those of a value that broadcasts.
 std::vector<int64_t> BroadcastOver(std::span<const int64_t> axes, const ValueType& type);
 
+// The order of `rank` axes with some of them last, and the one that restores the first order.
+struct AxesLast {
+  std::vector<int64_t> there, back;
+};
+AxesLast MoveLast(size_t rank, std::span<const int64_t> axes);
+
 // Checks the rank of an input; `axes` names them: "[batch, steps, features]". Error:
 // InvalidArgument.
 absl::Status CheckAxes(const ValueType& type, size_t rank, std::string_view axes);

@@ -2,29 +2,12 @@
 #include <algorithm>
 
 #include "common/graph/expr.h"
+#include "common/model/layers/axes.h"
 #include "common/model/layers/layer.h"
 #include "common/model/regularizers.h"
 
 namespace cohort {
 namespace {
-
-// The axes of x with `axis` last, and where they were.
-struct LastAxis {
-  std::vector<int64_t> there, back;
-};
-
-LastAxis MoveLast(int64_t rank, int64_t axis) {
-  LastAxis moved;
-  for (int64_t i = 0; i < rank; ++i) {
-    if (i != axis) moved.there.push_back(i);
-  }
-  moved.there.push_back(axis);
-  moved.back.resize(static_cast<size_t>(rank));
-  for (int64_t i = 0; i < rank; ++i) {
-    moved.back[static_cast<size_t>(moved.there[static_cast<size_t>(i)])] = i;
-  }
-  return moved;
-}
 
 // moving = moving * momentum + of the batch * (1 - momentum), on the servers.
 void PushAverage(LayerContext* context, std::string_view suffix, Expr value) {
@@ -106,7 +89,6 @@ absl::StatusOr<LayerOutput> BuildBatchNormalization(LayerContext* context) {
         "it is called twice, and its moving statistics take one batch in a step; use two layers");
   }
   Expr x = context->FloatInput(0);
-  if (!x.valid()) return LayerOutput{};
   const auto rank = static_cast<int64_t>(x.rank());
   const int64_t given = config.Int("axis"), axis = given < 0 ? given + rank : given;
   if (axis < 1 || axis >= rank) {
@@ -114,11 +96,11 @@ absl::StatusOr<LayerOutput> BuildBatchNormalization(LayerContext* context) {
                            TypeToString(x.type()));
   }
   const bool is_last = axis == rank - 1;
-  const LastAxis moved = MoveLast(rank, axis);
+  const AxesLast moved = MoveLast(x.rank(), std::span(&axis, 1));
   if (!is_last) x = Transpose(x, moved.there);
   COHORT_ASSIGN_OR_RETURN(const Weights w, MakeWeights(context, x.type().dims.back().size));
   const Expr y = by_batch ? NormalizeByBatch(context, x, w) : NormalizeByMoving(context, x, w);
-  return LayerOutput{is_last ? y : Transpose(y, moved.back), {}};
+  return is_last ? y : Transpose(y, moved.back);
 }
 
 }  // namespace

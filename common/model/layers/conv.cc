@@ -14,7 +14,6 @@ absl::StatusOr<LayerOutput> BuildConv(LayerContext* context, size_t rank) {
   const Config& config = context->config;
   COHORT_ASSIGN_OR_RETURN(Expr x, SpatialInput(*context, rank));
   COHORT_ASSIGN_OR_RETURN(ConvWindow window, MakeConvWindow(config, rank));
-  if (!x.valid()) return LayerOutput{};
   const int64_t channels = x.type().dims.back().size, filters = config.Int("filters");
   const int64_t groups = window.options.groups = config.Int("groups");
   if (channels % groups != 0 || filters % groups != 0) {

@@ -22,7 +22,6 @@ absl::StatusOr<LayerOutput> BuildTranspose(LayerContext* context, size_t rank) {
   if (!config.IsNone("output_padding")) {
     COHORT_ASSIGN_OR_RETURN(extra, SpatialSizes(config, "output_padding", rank));
   }
-  if (!x.valid()) return LayerOutput{};
   const int64_t channels = x.type().dims.back().size, filters = config.Int("filters");
   std::vector<int64_t> dims(window.taps.begin() + (2 - rank), window.taps.end());
   dims.insert(dims.end(), {filters, channels});

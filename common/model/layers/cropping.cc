@@ -13,7 +13,6 @@ LayerClass Cropping(std::string_view name, size_t axes, std::string_view shape,
                                 std::move(arguments)),
           .build = [axes, shape](LayerContext* context) -> absl::StatusOr<LayerOutput> {
             Expr x = context->inputs[0].value;
-            if (!x.valid()) return LayerOutput{};
             const ValueType type = x.type();
             COHORT_RETURN_IF_ERROR(CheckAxes(type, axes + 2, shape));
             COHORT_ASSIGN_OR_RETURN(const auto borders,
@@ -28,7 +27,7 @@ LayerClass Cropping(std::string_view name, size_t axes, std::string_view shape,
               if (before + after == 0) continue;
               x = Slice(x, static_cast<int64_t>(i + 1), before, size - before - after);
             }
-            return LayerOutput{x, {}};
+            return x;
           }};
 }
 

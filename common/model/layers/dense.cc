@@ -10,7 +10,6 @@ absl::StatusOr<LayerOutput> BuildDense(LayerContext* context) {
   const Config& config = context->config;
   const int64_t units = config.Int("units");
   Expr x = context->FloatInput(0);
-  if (!x.valid()) return LayerOutput{};
   const ValueType type = x.type();
   if (type.dims.size() < 2) {
     return InvalidArgument("the input needs a feature axis beside the batch, and is {}",
@@ -30,7 +29,7 @@ absl::StatusOr<LayerOutput> BuildDense(LayerContext* context) {
     dims.back() = units;
     y = Reshape(y, std::move(dims));
   }
-  return Activate(config.Object("activation"), {y, {}});
+  return Activate(config.Object("activation"), y);
 }
 
 }  // namespace

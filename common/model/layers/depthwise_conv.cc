@@ -24,7 +24,6 @@ absl::StatusOr<Expr> Depthwise(LayerContext* context, Expr x, size_t rank, std::
 
 absl::StatusOr<LayerOutput> BuildDepthwise(LayerContext* context, size_t rank) {
   COHORT_ASSIGN_OR_RETURN(const Expr x, SpatialInput(*context, rank));
-  if (!x.valid()) return LayerOutput{};
   COHORT_ASSIGN_OR_RETURN(const Expr y,
                           Depthwise(context, x, rank, "kernel", "depthwise_initializer"));
   return FinishConvolution(context, y);
@@ -32,7 +31,6 @@ absl::StatusOr<LayerOutput> BuildDepthwise(LayerContext* context, size_t rank) {
 
 absl::StatusOr<LayerOutput> BuildSeparable(LayerContext* context, size_t rank) {
   COHORT_ASSIGN_OR_RETURN(const Expr x, SpatialInput(*context, rank));
-  if (!x.valid()) return LayerOutput{};
   COHORT_ASSIGN_OR_RETURN(const Expr y,
                           Depthwise(context, x, rank, "depthwise_kernel", "depthwise_initializer"));
   if (!y.valid()) return LayerOutput{};

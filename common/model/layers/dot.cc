@@ -18,25 +18,22 @@ struct DotSide {
 // Moves `axis` to the end and makes one of all axes between it and the batch.
 DotSide SideOf(Expr x, int64_t axis) {
   const std::vector<int64_t> dims = ReshapeDims(x.type().dims);
-  std::vector<int64_t> perm;
   DotSide side;
   int64_t count = 1;
-  for (size_t i = 0; i < dims.size(); ++i) {
+  for (size_t i = 1; i < dims.size(); ++i) {
     if (static_cast<int64_t>(i) == axis) continue;
-    perm.push_back(static_cast<int64_t>(i));
-    if (i == 0) continue;
     side.others.push_back(dims[i]);
     count *= dims[i];
   }
-  perm.push_back(axis);
-  if (axis != static_cast<int64_t>(dims.size()) - 1) x = Transpose(x, std::move(perm));
+  if (axis != static_cast<int64_t>(dims.size()) - 1) {
+    x = Transpose(x, MoveLast(dims.size(), std::span(&axis, 1)).there);
+  }
   side.matrix = Reshape(x, {dims[0], count, dims[static_cast<size_t>(axis)]});
   return side;
 }
 
 absl::StatusOr<LayerOutput> BuildDot(LayerContext* context) {
   Expr a = context->FloatInput(0), b = context->FloatInput(1);
-  if (!a.valid() || !b.valid()) return LayerOutput{};
   std::vector<int64_t> axes = context->config.Ints("axes");
   if (axes.size() == 1) axes.push_back(axes[0]);
   if (axes.size() != 2) return InvalidArgument("axes must be one axis, or one of each input");
@@ -54,13 +51,12 @@ absl::StatusOr<LayerOutput> BuildDot(LayerContext* context) {
     a = UnitLength(a, {axes[0]}, kKerasEpsilon);
     b = UnitLength(b, {axes[1]}, kKerasEpsilon);
   }
-  if (a.rank() == 2 && b.rank() == 2) return LayerOutput{ReduceSum(a * b, {1}, true), {}};
+  if (a.rank() == 2 && b.rank() == 2) return ReduceSum(a * b, {1}, true);
   const DotSide left = SideOf(a, axes[0]), right = SideOf(b, axes[1]);
   std::vector<int64_t> dims = {ReshapeDims(types[0].dims)[0]};
   dims.insert(dims.end(), left.others.begin(), left.others.end());
   dims.insert(dims.end(), right.others.begin(), right.others.end());
-  return LayerOutput{Reshape(BatchMatMul(left.matrix, right.matrix, false, true), std::move(dims)),
-                     {}};
+  return Reshape(BatchMatMul(left.matrix, right.matrix, false, true), std::move(dims));
 }
 
 }  // namespace

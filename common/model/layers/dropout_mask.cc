@@ -36,15 +36,14 @@ absl::StatusOr<LayerOutput> DropOut(LayerContext* context, std::span<const int64
   const double rate = context->config.Float("rate");
   if (!context->training || rate == 0) return context->inputs[0];
   const Expr x = context->FloatInput(0);
-  if (!x.valid()) return LayerOutput{};
-  if (rate == 1) return LayerOutput{BroadcastLike(context->builder->Scalar(0, x.dtype()), x), {}};
+  if (rate == 1) return BroadcastLike(context->builder->Scalar(0, x.dtype()), x);
   // An unset seed is 0: the numbers depend on the seed of the job, too.
   const int64_t seed = context->config.Int("seed");
   const bool whole =
       std::all_of(noise_shape.begin(), noise_shape.end(), [](int64_t size) { return size == -1; });
-  if (whole) return LayerOutput{Dropout(x, rate, seed).first, {}};
+  if (whole) return Dropout(x, rate, seed).first;
   COHORT_ASSIGN_OR_RETURN(const Expr ones, OnesOf(x, noise_shape));
-  return LayerOutput{x * Dropout(ones, rate, seed).first, {}};
+  return x * Dropout(ones, rate, seed).first;
 }
 
 }  // namespace cohort

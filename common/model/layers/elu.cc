@@ -7,7 +7,7 @@ LayerClass ELULayer() {
   return {.schema = LayerSchema("ELU", "x, and alpha (exp(x) - 1) below 0.",
                                 {Float("alpha", "The limit below, negated.").Default(1.0)}),
           .build = [](LayerContext* context) -> absl::StatusOr<LayerOutput> {
-            return LayerOutput{Elu(context->FloatInput(0), context->config.Float("alpha")), {}};
+            return Elu(context->FloatInput(0), context->config.Float("alpha"));
           }};
 }
 

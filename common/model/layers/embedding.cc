@@ -16,7 +16,7 @@ absl::StatusOr<LayerOutput> BuildEmbedding(LayerContext* context) {
         context->Weight("embeddings", {config.Int("input_dim"), config.Int("output_dim")},
                         "embeddings_initializer"));
     if (!context->keys.valid()) return LayerOutput{};
-    return LayerOutput{Gather(Gather(table, context->keys), context->places), {}};
+    return Gather(Gather(table, context->keys), context->places);
   }
   COHORT_ASSIGN_OR_RETURN(
       const ValueType type,
@@ -25,7 +25,7 @@ absl::StatusOr<LayerOutput> BuildEmbedding(LayerContext* context) {
   if (!context->keys.valid()) return LayerOutput{};
   const Expr rows =
       context->builder->ReadRows(context->VariableName("embeddings"), type, context->keys);
-  return LayerOutput{Gather(rows, context->places), {}};
+  return Gather(rows, context->places);
 }
 
 }  // namespace

@@ -9,8 +9,7 @@ LayerClass FlattenLayer() {
                                 {Planned(String("data_format", "").Default("channels_last"))}),
           .build = [](LayerContext* context) -> absl::StatusOr<LayerOutput> {
             const Expr x = context->inputs[0].value;
-            if (!x.valid()) return LayerOutput{};
-            return LayerOutput{Reshape(x, {-1, ElementsPerRecord(x.type())}), {}};
+            return Reshape(x, {-1, ElementsPerRecord(x.type())});
           }};
 }
 

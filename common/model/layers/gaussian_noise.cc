@@ -9,7 +9,7 @@ absl::StatusOr<LayerOutput> BuildGaussianNoise(LayerContext* context) {
   const double stddev = context->config.Float("stddev");
   if (!context->training || stddev == 0) return context->inputs[0];
   const Expr x = context->FloatInput(0);
-  return LayerOutput{x + stddev * RandomNormalLike(x, context->config.Int("seed")), {}};
+  return x + stddev * RandomNormalLike(x, context->config.Int("seed"));
 }
 
 }  // namespace

@@ -10,10 +10,9 @@ using ReduceFn = Expr (*)(Expr, std::vector<int64_t>, bool);
 absl::StatusOr<LayerOutput> BuildGlobalPooling(LayerContext* context, size_t rank,
                                                ReduceFn reduce) {
   COHORT_ASSIGN_OR_RETURN(const Expr x, SpatialInput(*context, rank));
-  if (!x.valid()) return LayerOutput{};
   const std::vector<int64_t> axes =
       rank == 1 ? std::vector<int64_t>{1} : std::vector<int64_t>{1, 2};
-  return LayerOutput{reduce(x, axes, context->config.Bool("keepdims")), {}};
+  return reduce(x, axes, context->config.Bool("keepdims"));
 }
 
 LayerClass GlobalPoolingLayer(std::string_view name, std::string_view doc, size_t rank,

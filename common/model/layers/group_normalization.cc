@@ -9,7 +9,6 @@ namespace {
 
 absl::StatusOr<LayerOutput> BuildGroupNormalization(LayerContext* context) {
   const Expr x = context->FloatInput(0);
-  if (!x.valid()) return LayerOutput{};
   const ValueType type = x.type();
   const int64_t given[] = {context->config.Int("axis")};
   COHORT_ASSIGN_OR_RETURN(const auto axes, LayerAxes(given, type));
@@ -33,7 +32,7 @@ absl::StatusOr<LayerOutput> BuildGroupNormalization(LayerContext* context) {
   const Expr standardized =
       Standardized(Reshape(x, std::move(dims)), reduced, context->config.Float("epsilon"));
   COHORT_ASSIGN_OR_RETURN(const Expr y, ScaleAndCenter(context, standardized, {size}, broadcast));
-  return LayerOutput{Reshape(y, std::move(whole)), {}};
+  return Reshape(y, std::move(whole));
 }
 
 }  // namespace

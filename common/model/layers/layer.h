@@ -23,6 +23,10 @@ class VariableSpec;
 
 // The value of a layer.
 struct LayerOutput {
+  LayerOutput() = default;
+  // Most layers return a value alone.
+  LayerOutput(Expr value, Expr logits = {}) : value(value), logits(logits) {}
+
   Expr value;
   // The input of the sigmoid or softmax that made the value, so that a cross entropy can start from
   // it; Keras keeps it in the same way (`_keras_logits`). No value if the value is neither.
@@ -34,7 +38,7 @@ struct LayerContext {
   ProgramBuilder* builder = nullptr;
   Config config;                    // every argument of the class
   std::string name;                 // as given, or Keras' automatic one
-  std::vector<LayerOutput> inputs;  // as many as the class takes
+  std::vector<LayerOutput> inputs;  // as many as the class takes; all have values
   bool training = false;            // dropout is active
   DType floatx = DType::kFloat32;
   uint64_t seed = 0;                                   // the seed of the job

@@ -8,7 +8,6 @@ namespace {
 
 absl::StatusOr<LayerOutput> BuildLayerNormalization(LayerContext* context) {
   const Expr x = context->FloatInput(0);
-  if (!x.valid()) return LayerOutput{};
   const ValueType type = x.type();
   COHORT_ASSIGN_OR_RETURN(const auto axes, LayerAxes(context->config.Ints("axis"), type));
   if (axes.empty()) return InvalidArgument("axis names no axis");
@@ -19,7 +18,7 @@ absl::StatusOr<LayerOutput> BuildLayerNormalization(LayerContext* context) {
   COHORT_ASSIGN_OR_RETURN(
       const Expr y, ScaleAndCenter(context, Standardized(x, axes, context->config.Float("epsilon")),
                                    dims, last ? dims : BroadcastOver(axes, type)));
-  return LayerOutput{y, {}};
+  return y;
 }
 
 }  // namespace

@@ -8,8 +8,7 @@ LayerClass LeakyReLULayer() {
       .schema = LayerSchema("LeakyReLU", "x, and negative_slope x below 0.",
                             {Float("negative_slope", "Slope below 0.").Default(0.3).AtLeast(0)}),
       .build = [](LayerContext* context) -> absl::StatusOr<LayerOutput> {
-        return LayerOutput{
-            LeakyRelu(context->FloatInput(0), context->config.Float("negative_slope")), {}};
+        return LeakyRelu(context->FloatInput(0), context->config.Float("negative_slope"));
       }};
 }
 

@@ -14,7 +14,6 @@ absl::StatusOr<LayerOutput> Merge(LayerContext* context, Expr (*combine)(Expr, E
   std::vector<Expr> values;
   for (size_t i = 0; i < context->inputs.size(); ++i) {
     values.push_back(context->FloatInput(i));
-    if (!values.back().valid()) return LayerOutput{};
     rank = std::max(rank, values.back().rank());
   }
   for (Expr& value : values) {
@@ -25,7 +24,7 @@ absl::StatusOr<LayerOutput> Merge(LayerContext* context, Expr (*combine)(Expr, E
   }
   Expr merged = values[0];
   for (size_t i = 1; i < values.size(); ++i) merged = combine(merged, values[i]);
-  return LayerOutput{merged, {}};
+  return merged;
 }
 
 LayerClass MergeLayer(std::string_view name, std::string_view doc, Expr (*combine)(Expr, Expr)) {
@@ -37,7 +36,7 @@ LayerClass MergeLayer(std::string_view name, std::string_view doc, Expr (*combin
 absl::StatusOr<LayerOutput> BuildAverage(LayerContext* context) {
   COHORT_ASSIGN_OR_RETURN(const LayerOutput sum,
                           Merge(context, [](Expr a, Expr b) { return a + b; }));
-  return LayerOutput{sum.value / static_cast<double>(context->inputs.size()), {}};
+  return sum.value / static_cast<double>(context->inputs.size());
 }
 
 }  // namespace

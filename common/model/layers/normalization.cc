@@ -58,17 +58,14 @@ absl::StatusOr<Moments> LoadedMoments(LayerContext* context, Expr x,
   if (context->config.Has("mean") || context->config.Has("variance")) {
     return InvalidArgument("mean and variance belong together: give both or none");
   }
-  std::vector<int64_t> kept, broadcast(x.rank(), 1);
-  for (const int64_t axis : axes) {
-    const Dim& dim = x.type().dims[static_cast<size_t>(axis)];
-    kept.push_back(dim.size);
-    broadcast[static_cast<size_t>(axis)] = dim.size;
-  }
+  const ValueType type = x.type();
+  std::vector<int64_t> kept;
+  for (const int64_t axis : axes) kept.push_back(type.dims[static_cast<size_t>(axis)].size);
   const auto read = [&](std::string_view suffix, std::string_view first) -> absl::StatusOr<Expr> {
-    v1::ClassConfig initializer;
-    initializer.set_class_name(std::string(first));
-    COHORT_ASSIGN_OR_RETURN(const ValueType type, context->AddState(suffix, kept, initializer));
-    return Reshape(context->builder->Read(context->VariableName(suffix), type), broadcast);
+    COHORT_ASSIGN_OR_RETURN(const ValueType kept_type,
+                            context->AddState(suffix, kept, ClassOf(first)));
+    return Reshape(context->builder->Read(context->VariableName(suffix), kept_type),
+                   BroadcastOver(axes, type));
   };
   COHORT_ASSIGN_OR_RETURN(const Expr mean, read("mean", "Zeros"));
   COHORT_ASSIGN_OR_RETURN(const Expr variance, read("variance", "Ones"));
@@ -78,13 +75,12 @@ absl::StatusOr<Moments> LoadedMoments(LayerContext* context, Expr x,
 absl::StatusOr<LayerOutput> BuildNormalization(LayerContext* context) {
   const Config& config = context->config;
   const Expr x = context->FloatInput(0);
-  if (!x.valid()) return LayerOutput{};
   COHORT_ASSIGN_OR_RETURN(const auto axes, LayerAxes(config.Ints("axis"), x.type()));
   const bool given = config.Has("mean") && config.Has("variance");
   COHORT_ASSIGN_OR_RETURN(const Moments moments, given ? GivenMoments(*context, x, axes)
                                                        : LoadedMoments(context, x, axes));
-  if (config.Bool("invert")) return LayerOutput{moments.mean + x * moments.deviation, {}};
-  return LayerOutput{(x - moments.mean) / moments.deviation, {}};
+  if (config.Bool("invert")) return moments.mean + x * moments.deviation;
+  return (x - moments.mean) / moments.deviation;
 }
 
 }  // namespace

@@ -9,7 +9,6 @@ namespace {
 
 absl::StatusOr<LayerOutput> BuildPermute(LayerContext* context) {
   const Expr x = context->inputs[0].value;
-  if (!x.valid()) return LayerOutput{};
   std::vector<int64_t> perm = context->config.Ints("dims"), sorted = perm;
   std::sort(sorted.begin(), sorted.end());
   for (size_t i = 0; i < sorted.size(); ++i) {
@@ -22,7 +21,7 @@ absl::StatusOr<LayerOutput> BuildPermute(LayerContext* context) {
                            DimsToString(perm), TypeToString(x.type()));
   }
   perm.insert(perm.begin(), 0);
-  return LayerOutput{Transpose(x, std::move(perm)), {}};
+  return Transpose(x, std::move(perm));
 }
 
 }  // namespace

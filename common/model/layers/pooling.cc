@@ -15,8 +15,7 @@ absl::StatusOr<LayerOutput> BuildPooling(LayerContext* context, size_t rank, Poo
   if (!config.IsNone("strides")) {
     COHORT_ASSIGN_OR_RETURN(strides, SpatialSizes(config, "strides", rank));
   }
-  if (!x.valid()) return LayerOutput{};
-  return LayerOutput{pool(x, size, strides, config.String("padding")), {}};
+  return pool(x, size, strides, config.String("padding"));
 }
 
 LayerClass PoolingLayer(std::string_view name, std::string_view doc, size_t rank, PoolFn pool) {

@@ -9,7 +9,6 @@ namespace {
 
 absl::StatusOr<LayerOutput> BuildPReLU(LayerContext* context) {
   const Expr x = context->FloatInput(0);
-  if (!x.valid()) return LayerOutput{};
   const ValueType type = x.type();
   std::vector<int64_t> dims;
   for (size_t i = 1; i < type.dims.size(); ++i) dims.push_back(type.dims[i].size);
@@ -20,7 +19,7 @@ absl::StatusOr<LayerOutput> BuildPReLU(LayerContext* context) {
     dims[static_cast<size_t>(axis - 1)] = 1;
   }
   COHORT_ASSIGN_OR_RETURN(const Expr alpha, context->Weight("alpha", dims, "alpha_initializer"));
-  return LayerOutput{Relu(x) - alpha * Relu(-x), {}};
+  return Relu(x) - alpha * Relu(-x);
 }
 
 }  // namespace

@@ -8,12 +8,11 @@ namespace {
 
 absl::StatusOr<LayerOutput> BuildRepeatVector(LayerContext* context) {
   const Expr x = context->inputs[0].value;
-  if (!x.valid()) return LayerOutput{};
   COHORT_RETURN_IF_ERROR(CheckAxes(x.type(), 2, "[batch, features]"));
   const int64_t n = context->config.Int("n");
   const Expr row = Reshape(x, {-1, 1, x.type().dims[1].size});
   const std::vector<Expr> rows(static_cast<size_t>(n), row);
-  return LayerOutput{Concat(rows, 1), {}};
+  return Concat(rows, 1);
 }
 
 }  // namespace

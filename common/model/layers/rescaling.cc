@@ -18,10 +18,9 @@ absl::StatusOr<Expr> RowOf(const char* name, const std::vector<double>& values, 
 
 absl::StatusOr<LayerOutput> BuildRescaling(LayerContext* context) {
   const Expr x = context->FloatInput(0);
-  if (!x.valid()) return LayerOutput{};
   COHORT_ASSIGN_OR_RETURN(const Expr scale, RowOf("scale", context->config.Floats("scale"), x));
   COHORT_ASSIGN_OR_RETURN(const Expr offset, RowOf("offset", context->config.Floats("offset"), x));
-  return LayerOutput{x * scale + offset, {}};
+  return x * scale + offset;
 }
 
 }  // namespace

@@ -7,7 +7,6 @@ namespace {
 
 absl::StatusOr<LayerOutput> BuildReshape(LayerContext* context) {
   const Expr x = context->inputs[0].value;
-  if (!x.valid()) return LayerOutput{};
   const std::vector<int64_t> target = context->config.Ints("target_shape");
   const int64_t elements = ElementsPerRecord(x.type());
   const auto unsuitable = [&] {
@@ -29,7 +28,7 @@ absl::StatusOr<LayerOutput> BuildReshape(LayerContext* context) {
   }
   if (unknown != 0) dims[unknown] = elements / known;
   if (known * (unknown != 0 ? dims[unknown] : 1) != elements) return unsuitable();
-  return LayerOutput{Reshape(x, std::move(dims)), {}};
+  return Reshape(x, std::move(dims));
 }
 
 }  // namespace

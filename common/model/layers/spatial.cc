@@ -9,7 +9,7 @@ namespace cohort {
 
 absl::StatusOr<Expr> SpatialInput(const LayerContext& context, size_t rank) {
   const Expr x = context.FloatInput(0);
-  if (x.valid() && x.rank() != rank + 2) {
+  if (x.rank() != rank + 2) {
     return InvalidArgument("the input must be [batch, {}, and is {}",
                            rank == 1 ? "steps, features]" : "rows, columns, channels]",
                            TypeToString(x.type()));
@@ -83,7 +83,7 @@ absl::StatusOr<LayerOutput> FinishConvolution(LayerContext* context, Expr y) {
         const Expr bias, context->Weight("bias", {y.type().dims.back().size}, "bias_initializer"));
     y = y + bias;
   }
-  return Activate(config.Object("activation"), {y, {}});
+  return Activate(config.Object("activation"), y);
 }
 
 ClassSchema ConvSchema(std::string_view name, std::string_view doc, size_t rank,

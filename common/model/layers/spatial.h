@@ -17,8 +17,7 @@ namespace cohort {
 // channels] share. `rank` is the number of axes between batch and channels, 1 or 2. A sequence is
 // an image with one row.
 
-// Returns input 0 as floatx. Error: InvalidArgument for another number of axes. No value if the
-// input is none.
+// Returns input 0 as floatx. Error: InvalidArgument for another number of axes.
 absl::StatusOr<Expr> SpatialInput(const LayerContext& context, size_t rank);
 
 // Returns an argument of `rank` sizes; one number counts for all axes. Error: InvalidArgument.

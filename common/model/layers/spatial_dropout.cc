@@ -18,7 +18,6 @@ LayerClass SpatialDropout(std::string_view name, std::vector<Argument> arguments
   return {.schema = LayerSchema(name, doc, std::move(arguments)),
           .build = [noise_shape, axes](LayerContext* context) -> absl::StatusOr<LayerOutput> {
             const Expr x = context->inputs[0].value;
-            if (!x.valid()) return LayerOutput{};
             COHORT_RETURN_IF_ERROR(CheckAxes(x.type(), noise_shape.size(), axes));
             return DropOut(context, noise_shape);
           }};

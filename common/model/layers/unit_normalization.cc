@@ -8,9 +8,8 @@ namespace {
 
 absl::StatusOr<LayerOutput> BuildUnitNormalization(LayerContext* context) {
   const Expr x = context->FloatInput(0);
-  if (!x.valid()) return LayerOutput{};
   COHORT_ASSIGN_OR_RETURN(const auto axes, LayerAxes(context->config.Ints("axis"), x.type()));
-  return LayerOutput{UnitLength(x, axes, 1e-12), {}};
+  return UnitLength(x, axes, 1e-12);
 }
 
 }  // namespace

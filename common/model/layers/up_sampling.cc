@@ -57,14 +57,12 @@ Expr InterpolateAlong(Expr x, int64_t axis, int64_t factor) {
 
 absl::StatusOr<LayerOutput> BuildUpSampling1D(LayerContext* context) {
   const Expr x = context->FloatInput(0);
-  if (!x.valid()) return LayerOutput{};
   COHORT_RETURN_IF_ERROR(CheckAxes(x.type(), 3, "[batch, steps, features]"));
-  return LayerOutput{RepeatAlong(x, 1, context->config.Int("size")), {}};
+  return RepeatAlong(x, 1, context->config.Int("size"));
 }
 
 absl::StatusOr<LayerOutput> BuildUpSampling2D(LayerContext* context) {
   Expr x = context->FloatInput(0);
-  if (!x.valid()) return LayerOutput{};
   COHORT_RETURN_IF_ERROR(CheckAxes(x.type(), 4, "[batch, rows, columns, channels]"));
   std::vector<int64_t> size = context->config.Ints("size");
   if (size.size() == 1) size.push_back(size[0]);
@@ -74,7 +72,7 @@ absl::StatusOr<LayerOutput> BuildUpSampling2D(LayerContext* context) {
     const auto axis = static_cast<int64_t>(i + 1);
     x = nearest ? RepeatAlong(x, axis, size[i]) : InterpolateAlong(x, axis, size[i]);
   }
-  return LayerOutput{x, {}};
+  return x;
 }
 
 }  // namespace

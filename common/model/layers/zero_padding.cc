@@ -23,7 +23,6 @@ LayerClass ZeroPadding(std::string_view name, size_t axes, std::string_view shap
               LayerSchema(name, fmt::format("Puts zeros around {}.", shape), std::move(arguments)),
           .build = [axes, shape](LayerContext* context) -> absl::StatusOr<LayerOutput> {
             Expr x = context->FloatInput(0);
-            if (!x.valid()) return LayerOutput{};
             COHORT_RETURN_IF_ERROR(CheckAxes(x.type(), axes + 2, shape));
             COHORT_ASSIGN_OR_RETURN(const auto borders,
                                     BordersOf("padding", context->config.Ints("padding"), axes));
@@ -37,7 +36,7 @@ LayerClass ZeroPadding(std::string_view name, size_t axes, std::string_view shap
               if (parts.size() > 1) x = Concat(parts, axis);
               if (!x.valid()) return LayerOutput{};
             }
-            return LayerOutput{x, {}};
+            return x;
           }};
 }
 

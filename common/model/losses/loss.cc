@@ -48,7 +48,6 @@ absl::Status FitLabel(Expr* label, LayerOutput* prediction) {
 }
 
 void AlignRanks(Expr* label, LayerOutput* prediction) {
-  if (!label->valid() || !prediction->value.valid()) return;
   const ValueType l = label->type();
   const ValueType p = prediction->value.type();
   const Dim one{1, 0};
@@ -62,7 +61,7 @@ void AlignRanks(Expr* label, LayerOutput* prediction) {
   };
   if (l.dims.size() == p.dims.size() + 1 && l.dims.back() == one) {
     if (p.dims.size() == 1) {
-      *prediction = {Reshape(prediction->value, expanded(p)), {}};
+      *prediction = Reshape(prediction->value, expanded(p));
     } else {
       *label = Reshape(*label, squeezed(l));
     }
@@ -70,7 +69,7 @@ void AlignRanks(Expr* label, LayerOutput* prediction) {
     if (l.dims.size() == 1) {
       *label = Reshape(*label, expanded(l));
     } else {
-      *prediction = {Reshape(prediction->value, squeezed(p)), {}};
+      *prediction = Reshape(prediction->value, squeezed(p));
     }
   }
 }

@@ -22,7 +22,8 @@ absl::StatusOr<MetricValue> BinaryAccuracy(double threshold, LayerOutput predict
   return MeanOf(Equal(Cast(label, p.dtype()), positive), p.dtype());
 }
 
-absl::StatusOr<MetricValue> SparseCategoricalAccuracy(LayerOutput prediction, Expr label) {
+absl::StatusOr<MetricValue> SparseCategoricalAccuracy(const Config&, LayerOutput prediction,
+                                                      Expr label) {
   const Expr p = prediction.value;
   const std::vector<Dim> dims = label.type().dims;
   if (dims.size() == p.rank() && dims.back() == Dim{1, 0}) {
@@ -40,7 +41,7 @@ absl::StatusOr<MetricValue> SparseCategoricalAccuracy(LayerOutput prediction, Ex
   return MeanOf(Equal(label, picked), p.dtype());
 }
 
-absl::StatusOr<MetricValue> CategoricalAccuracy(LayerOutput prediction, Expr label) {
+absl::StatusOr<MetricValue> CategoricalAccuracy(const Config&, LayerOutput prediction, Expr label) {
   const Expr p = prediction.value;
   COHORT_RETURN_IF_ERROR(
       CheckFit(label.type().dims, p.type().dims, "categorical_accuracy", prediction.value));
@@ -51,15 +52,16 @@ absl::StatusOr<MetricValue> CategoricalAccuracy(LayerOutput prediction, Expr lab
 }
 
 // Chooses by the shapes (is_binary_or_sparse_categorical of keras/src/trainers/compile_utils.py).
-absl::StatusOr<MetricValue> ChosenAccuracy(const Config&, LayerOutput prediction, Expr label) {
+absl::StatusOr<MetricValue> ChosenAccuracy(const Config& config, LayerOutput prediction,
+                                           Expr label) {
   const ValueType p = prediction.value.type();
   const ValueType l = label.type();
   const Dim one{1, 0};
   if (p.dims.back() == one) return BinaryAccuracy(0.5, prediction, label);
   if (l.dims.size() < p.dims.size() || l.dims.back() == one) {
-    return SparseCategoricalAccuracy(prediction, label);
+    return SparseCategoricalAccuracy(config, prediction, label);
   }
-  return CategoricalAccuracy(prediction, label);
+  return CategoricalAccuracy(config, prediction, label);
 }
 
 }  // namespace
@@ -91,8 +93,7 @@ MetricClass CategoricalAccuracyMetric() {
   return {
       .schema = MetricSchema("CategoricalAccuracy", {},
                              "Share of the one-hot labels whose class has the largest value.", {}),
-      .make = [](const Config&, LayerOutput prediction,
-                 Expr label) { return CategoricalAccuracy(prediction, label); },
+      .make = CategoricalAccuracy,
       .higher_is_better = true};
 }
 
@@ -100,8 +101,7 @@ MetricClass SparseCategoricalAccuracyMetric() {
   return {
       .schema = MetricSchema("SparseCategoricalAccuracy", {},
                              "Share of the class numbers whose class has the largest value.", {}),
-      .make = [](const Config&, LayerOutput prediction,
-                 Expr label) { return SparseCategoricalAccuracy(prediction, label); },
+      .make = SparseCategoricalAccuracy,
       .higher_is_better = true};
 }
 
