@@ -88,11 +88,7 @@ std::vector<FinalizerClass> AllFinalizers() {
 }
 
 const v1::ClassConfig& MeanConfig() {
-  static const v1::ClassConfig& config = *[] {
-    auto* mean = new v1::ClassConfig();
-    mean->set_class_name("Mean");
-    return mean;
-  }();
+  static const auto& config = *new v1::ClassConfig(ClassOf("Mean"));
   return config;
 }
 

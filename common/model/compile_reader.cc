@@ -5,7 +5,6 @@
 #include "common/model/keras_json/keras_json_file.h"
 #include "common/model/losses/loss.h"
 #include "common/model/metrics/metric.h"
-#include "common/model/output_metric.h"
 #include "common/optimizers/optimizers.h"
 #include "proto/job.pb.h"
 
@@ -24,13 +23,8 @@ absl::Status CompileReader::Read(const YAML::Node& node, const std::string& path
   COHORT_ASSIGN_OR_RETURN(
       const auto entries,
       Entries(node, "`compile`", "compile: {loss: mean_squared_error, optimizer: adam}"));
-  const auto gives = [&entries](std::string_view key) {
-    return std::any_of(entries.begin(), entries.end(), [key](const Entry& entry) {
-      return entry.key == key && !entry.value.IsNull();
-    });
-  };
-  if (gives("optimizers")) {
-    if (gives("optimizer")) {
+  if (Gives(entries, "optimizers")) {
+    if (Gives(entries, "optimizer")) {
       return Error(LineOf(node), "`compile` has either `optimizer` or `optimizers`");
     }
     compile->clear_optimizer_class();  // the default
@@ -89,17 +83,19 @@ absl::Status CompileReader::Read(const YAML::Node& node, const std::string& path
   return absl::OkStatus();
 }
 
+bool CompileReader::Gives(const std::vector<Entry>& entries, std::string_view key) {
+  return std::any_of(entries.begin(), entries.end(), [key](const Entry& entry) {
+    return entry.key == key && !entry.value.IsNull();
+  });
+}
+
 absl::Status CompileReader::ReadCompileOfKeras(const std::vector<Entry>& entries,
                                                v1::CompileSpec* compile) {
   if (keras_json_ == nullptr) return absl::OkStatus();
-  const auto gives = [&entries](std::string_view key) {
-    return std::any_of(entries.begin(), entries.end(), [key](const Entry& entry) {
-      return entry.key == key && !entry.value.IsNull();
-    });
-  };
-  if (!gives("loss")) COHORT_RETURN_IF_ERROR(keras_json_->SetLoss(outputs_, compile));
-  if (!gives("metrics")) COHORT_RETURN_IF_ERROR(keras_json_->SetMetrics(outputs_, compile));
-  if (gives("optimizer") || gives("optimizers")) return absl::OkStatus();
+  if (!Gives(entries, "loss")) COHORT_RETURN_IF_ERROR(keras_json_->SetLoss(outputs_, compile));
+  if (!Gives(entries, "metrics"))
+    COHORT_RETURN_IF_ERROR(keras_json_->SetMetrics(outputs_, compile));
+  if (Gives(entries, "optimizer") || Gives(entries, "optimizers")) return absl::OkStatus();
   return keras_json_->SetOptimizer(compile);
 }
 
@@ -211,6 +207,15 @@ absl::Status CompileReader::ReadOptimizerChoice(const YAML::Node& node, const st
     }
   }
   return absl::OkStatus();
+}
+
+void AddOutputMetric(v1::ClassConfig config, const std::string& given, const std::string& output,
+                     v1::CompileSpec* compile) {
+  const std::string name = given.empty() ? Config(config).String("name") : given;
+  v1::MetricSpec* const metric = compile->add_metric_classes();
+  metric->set_name(output.empty() ? name : output + "_" + name);
+  metric->set_output(output);
+  *metric->mutable_metric_class() = std::move(config);
 }
 
 }  // namespace cohort

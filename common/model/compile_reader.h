@@ -2,6 +2,7 @@
 #define COHORT_COMMON_MODEL_COMPILE_READER_H_
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/model/class_reader.h"
@@ -29,6 +30,8 @@ class CompileReader : public ClassReader {
                            Message* message) override;
 
  private:
+  // True if `entries` have a value for `key`.
+  static bool Gives(const std::vector<Entry>& entries, std::string_view key);
   // Sets the keys that the job does not give from the JSON of the model.
   absl::Status ReadCompileOfKeras(const std::vector<Entry>& entries, v1::CompileSpec* compile);
   absl::Status ReadLoss(const Entry& entry, const std::string& path, v1::CompileSpec* compile);
@@ -46,6 +49,12 @@ class CompileReader : public ClassReader {
   const std::vector<std::string>& outputs_;
   const KerasJsonFile* const keras_json_;
 };
+
+// Adds a metric of the output `output` ("": the only one). It is reported as Keras does: under the
+// string `given` that names it ("": under its argument `name`), with several outputs as
+// "<output>_<name>". `config` is complete.
+void AddOutputMetric(v1::ClassConfig config, const std::string& given, const std::string& output,
+                     v1::CompileSpec* compile);
 
 }  // namespace cohort
 

@@ -21,11 +21,10 @@ absl::StatusOr<TaskPlan> PlanTasks(const StrategyClass& strategy, const DeviceOp
   }
   if (strategy.one_replica && plan.devices.size() > 1) {
     if (!devices.devices.empty()) {
-      return WithExitCode(
-          InvalidArgument("--devices: strategy {} has one device, not {}: name one, or choose a "
-                          "strategy with several replicas (docs/strategies.md)",
-                          strategy.name, plan.devices.size()),
-          ExitCode::kUsage);
+      return UsageError(
+          "--devices: strategy {} has one device, not {}: name one, or choose a "
+          "strategy with several replicas (docs/strategies.md)",
+          strategy.name, plan.devices.size());
     }
     plan.devices.resize(1);
   }

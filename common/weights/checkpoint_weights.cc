@@ -1,5 +1,3 @@
-#include "common/weights/checkpoint_weights.h"
-
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -8,6 +6,7 @@
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/file.h"
+#include "common/weights/weight_source.h"
 
 namespace cohort {
 namespace {

@@ -1,5 +1,3 @@
-#include "common/weights/keras_weights.h"
-
 #include <absl/strings/str_join.h>
 #include <absl/strings/str_split.h>
 #include <hdf5.h>
@@ -11,6 +9,7 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/weights/weight_source.h"
 
 namespace cohort {
 namespace {

@@ -1,6 +1,6 @@
 // Stands in for keras_weights.cc in a build that has found no HDF5.
 #include "common/base/status.h"
-#include "common/weights/keras_weights.h"
+#include "common/weights/weight_source.h"
 
 namespace cohort {
 

@@ -1,9 +1,8 @@
-#include "common/weights/safetensors_weights.h"
-
 #include <utility>
 
 #include "common/base/status.h"
 #include "common/checkpoint/safetensors.h"
+#include "common/weights/weight_source.h"
 
 namespace cohort {
 namespace {

@@ -7,9 +7,6 @@
 
 #include "common/base/status.h"
 #include "common/checkpoint/file.h"
-#include "common/weights/checkpoint_weights.h"
-#include "common/weights/keras_weights.h"
-#include "common/weights/safetensors_weights.h"
 
 namespace cohort {
 namespace {

@@ -1,16 +1,14 @@
-#include "common/model/keras_json/keras_compile.h"
-
 #include <algorithm>
-#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "common/base/printable.h"
 #include "common/base/status.h"
+#include "common/model/compile_reader.h"
 #include "common/model/keras_json/json_text.h"
 #include "common/model/keras_json/keras_config.h"
+#include "common/model/keras_json/keras_json_file.h"
 #include "common/model/losses/loss.h"
 #include "common/model/metrics/metric.h"
-#include "common/model/output_metric.h"
 #include "common/optimizers/optimizers.h"
 
 namespace cohort {
@@ -104,37 +102,36 @@ absl::Status ReadMetrics(const Json& value, const Names& outputs, v1::CompileSpe
   return absl::OkStatus();
 }
 
-// Reads a member, if it is given.
-absl::Status Read(const Json& config, const char* key,
-                  const std::function<absl::Status(const Json& value)>& read) {
-  const Json* const value = FindMember(config, key);
-  if (value == nullptr) return absl::OkStatus();
-  return Annotate(read(*value), fmt::format("compile_config.{}", key));
-}
-
 }  // namespace
 
-absl::Status ReadKerasLoss(const Json& config, const Names& outputs, v1::CompileSpec* compile) {
-  return Read(config, "loss", [&](const Json& value) { return ReadLoss(value, outputs, compile); });
+absl::Status KerasJsonFile::ReadArgument(
+    const char* name, absl::FunctionRef<absl::Status(const Json& value)> read) const {
+  const Json* const config = FindMember(json_, "compile_config");
+  const Json* const value = config == nullptr ? nullptr : FindMember(*config, name);
+  if (value == nullptr) return absl::OkStatus();
+  return Annotate(read(*value), fmt::format("{}: compile_config.{}", path_, name));
 }
 
-absl::Status ReadKerasLossWeights(const Json& config, const Names& outputs,
-                                  v1::CompileSpec* compile) {
-  return Read(config, "loss_weights",
-              [&](const Json& value) { return ReadLossWeights(value, outputs, compile); });
+absl::Status KerasJsonFile::SetLoss(const Names& outputs, v1::CompileSpec* compile) const {
+  return ReadArgument("loss", [&](const Json& value) { return ReadLoss(value, outputs, compile); });
 }
 
-absl::Status ReadKerasMetrics(const Json& config, const Names& outputs, v1::CompileSpec* compile) {
-  COHORT_RETURN_IF_ERROR(Read(config, "weighted_metrics", [](const Json& value) {
+absl::Status KerasJsonFile::SetLossWeights(const Names& outputs, v1::CompileSpec* compile) const {
+  return ReadArgument("loss_weights",
+                      [&](const Json& value) { return ReadLossWeights(value, outputs, compile); });
+}
+
+absl::Status KerasJsonFile::SetMetrics(const Names& outputs, v1::CompileSpec* compile) const {
+  COHORT_RETURN_IF_ERROR(ReadArgument("weighted_metrics", [](const Json& value) {
     if (value.empty()) return absl::OkStatus();
     return Unimplemented("weighted metrics are not supported yet");
   }));
-  return Read(config, "metrics",
-              [&](const Json& value) { return ReadMetrics(value, outputs, compile); });
+  return ReadArgument("metrics",
+                      [&](const Json& value) { return ReadMetrics(value, outputs, compile); });
 }
 
-absl::Status ReadKerasOptimizer(const Json& config, v1::CompileSpec* compile) {
-  return Read(config, "optimizer", [&](const Json& value) -> absl::Status {
+absl::Status KerasJsonFile::SetOptimizer(v1::CompileSpec* compile) const {
+  return ReadArgument("optimizer", [&](const Json& value) -> absl::Status {
     COHORT_ASSIGN_OR_RETURN(*compile->mutable_optimizer_class(),
                             ReadKerasClass(value, OptimizerSchemas()));
     return absl::OkStatus();

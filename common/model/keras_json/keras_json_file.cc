@@ -2,7 +2,6 @@
 
 #include "common/base/status.h"
 #include "common/model/keras_json/json_text.h"
-#include "common/model/keras_json/keras_compile.h"
 #include "common/model/keras_json/keras_flatten.h"
 #include "common/model/keras_json/keras_model.h"
 #include "common/model/text_file.h"
@@ -24,31 +23,6 @@ absl::Status KerasJsonFile::SetModel(v1::ModelSpec* model) const {
   if (model->name().empty()) model->set_name(read->name);
   if (model->dtype().empty()) model->set_dtype(reader.dtype().empty() ? "float32" : reader.dtype());
   return absl::OkStatus();
-}
-
-const nlohmann::json& KerasJsonFile::CompileConfig() const {
-  static const auto& none = *new nlohmann::json();
-  const nlohmann::json* const config = FindMember(json_, "compile_config");
-  return config == nullptr ? none : *config;
-}
-
-absl::Status KerasJsonFile::SetLoss(const std::vector<std::string>& outputs,
-                                    v1::CompileSpec* compile) const {
-  return Annotate(ReadKerasLoss(CompileConfig(), outputs, compile), path_);
-}
-
-absl::Status KerasJsonFile::SetLossWeights(const std::vector<std::string>& outputs,
-                                           v1::CompileSpec* compile) const {
-  return Annotate(ReadKerasLossWeights(CompileConfig(), outputs, compile), path_);
-}
-
-absl::Status KerasJsonFile::SetMetrics(const std::vector<std::string>& outputs,
-                                       v1::CompileSpec* compile) const {
-  return Annotate(ReadKerasMetrics(CompileConfig(), outputs, compile), path_);
-}
-
-absl::Status KerasJsonFile::SetOptimizer(v1::CompileSpec* compile) const {
-  return Annotate(ReadKerasOptimizer(CompileConfig(), compile), path_);
 }
 
 }  // namespace cohort

@@ -23,7 +23,11 @@ class KerasJsonFile {
   // those of KerasModelReader and FlattenKerasModel.
   absl::Status SetModel(v1::ModelSpec* model) const;
 
-  // Sets what the model was compiled with, if it was: functions of keras_compile.h.
+  // Set what the model was compiled with: the arguments of `model.compile()` that Keras 3 keeps
+  // ("compile_config"). Each reads one of them, and changes nothing if it is not given. `outputs`
+  // are the names of the model's outputs. SetLossWeights comes after SetLoss, which sets a loss for
+  // each output. Errors: InvalidArgument, or Unimplemented for what this version lacks,
+  // "FILE: compile_config.loss: ...".
   absl::Status SetLoss(const std::vector<std::string>& outputs, v1::CompileSpec* compile) const;
   absl::Status SetLossWeights(const std::vector<std::string>& outputs,
                               v1::CompileSpec* compile) const;
@@ -33,7 +37,9 @@ class KerasJsonFile {
  private:
   KerasJsonFile(std::string path, nlohmann::json json)
       : path_(std::move(path)), json_(std::move(json)) {}
-  const nlohmann::json& CompileConfig() const;
+  // Calls `read` with an argument of `model.compile()`, if it is given.
+  absl::Status ReadArgument(
+      const char* name, absl::FunctionRef<absl::Status(const nlohmann::json& value)> read) const;
 
   std::string path_;
   nlohmann::json json_;
