@@ -56,9 +56,9 @@ Evaluator::~Evaluator() = default;
 
 absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(Options options) {
   if (options.checkpoint_dir.empty()) {
-    return WithExitCode(InvalidArgument("--checkpoint_dir is missing: the directory where the "
-                                        "job's checkpoints are"),
-                        ExitCode::kUsage);
+    return UsageError(
+        "--checkpoint_dir is missing: the directory where the "
+        "job's checkpoints are");
   }
   std::unique_ptr<Evaluator> evaluator(new Evaluator(std::move(options)));
   const Options& o = evaluator->options_;

@@ -8,8 +8,7 @@ namespace cohort {
 
 absl::Status CheckEvaluatorFlags(const EvaluatorFlags& flags) {
   if (!(flags.poll_s > 0)) {
-    return WithExitCode(InvalidArgument("--poll_s: {} must be more than 0 seconds", flags.poll_s),
-                        ExitCode::kUsage);
+    return UsageError("--poll_s: {} must be more than 0 seconds", flags.poll_s);
   }
   return absl::OkStatus();
 }

@@ -4,6 +4,9 @@
 #include <absl/status/status.h>
 
 #include <string_view>
+#include <utility>
+
+#include "common/base/status.h"
 
 namespace cohort {
 
@@ -54,6 +57,12 @@ ExitCode ExitCodeOf(const absl::Status& status);
 // Attaches the exit code with which a process that fails with this status ends. The code survives
 // Annotate. OK stays OK.
 absl::Status WithExitCode(absl::Status status, ExitCode code);
+
+// An error of the command line: InvalidArgument with exit code 64.
+template <typename... Args>
+absl::Status UsageError(fmt::format_string<Args...> format, Args&&... args) {
+  return WithExitCode(InvalidArgument(format, std::forward<Args>(args)...), ExitCode::kUsage);
+}
 
 // If the status is ResourceExhausted because a disk is full (exit code 74), attaches the exit code
 // 175 instead: another try may succeed. For operations that a process needs at its start or before

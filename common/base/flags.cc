@@ -149,21 +149,16 @@ FlagSet::FlagSet(std::string_view program, std::string_view description)
 FlagSet::FlagSet(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 FlagSet::~FlagSet() = default;
 
-void FlagSet::Add(std::string_view name, std::string* value, std::string_view help) {
+template <typename T>
+void FlagSet::Add(std::string_view name, T* value, std::string_view help) {
   impl_->Add(name, value, help);
 }
-void FlagSet::Add(std::string_view name, int* value, std::string_view help) {
-  impl_->Add(name, value, help);
-}
-void FlagSet::Add(std::string_view name, int64_t* value, std::string_view help) {
-  impl_->Add(name, value, help);
-}
-void FlagSet::Add(std::string_view name, uint64_t* value, std::string_view help) {
-  impl_->Add(name, value, help);
-}
-void FlagSet::Add(std::string_view name, bool* value, std::string_view help) {
-  impl_->Add(name, value, help);
-}
+template void FlagSet::Add(std::string_view, std::string*, std::string_view);
+template void FlagSet::Add(std::string_view, int*, std::string_view);
+template void FlagSet::Add(std::string_view, int64_t*, std::string_view);
+template void FlagSet::Add(std::string_view, uint64_t*, std::string_view);
+template void FlagSet::Add(std::string_view, bool*, std::string_view);
+
 void FlagSet::AddSeconds(std::string_view name, double* value, std::string_view help) {
   impl_->Add(name, value, help);
   impl_->app->get_option(fmt::format("--{}", name))->check(CLI::Validator(WrongSeconds, ""));
@@ -253,8 +248,7 @@ std::optional<int> FlagSet::ParseOrExit(int argc, const char* const* argv) {
 
 absl::Status CheckBetween(std::string_view flag, int64_t value, int64_t least, int64_t most) {
   if (value >= least && value <= most) return absl::OkStatus();
-  return WithExitCode(InvalidArgument("{}: {} is not between {} and {}", flag, value, least, most),
-                      ExitCode::kUsage);
+  return UsageError("{}: {} is not between {} and {}", flag, value, least, most);
 }
 
 std::string_view CohortVersion() { return COHORT_VERSION; }

@@ -39,12 +39,10 @@ class FlagSet {
   FlagSet(const FlagSet&) = delete;
   FlagSet& operator=(const FlagSet&) = delete;
 
-  // `name` has no dashes. The help line should name the unit.
-  void Add(std::string_view name, std::string* value, std::string_view help);
-  void Add(std::string_view name, int* value, std::string_view help);
-  void Add(std::string_view name, int64_t* value, std::string_view help);
-  void Add(std::string_view name, uint64_t* value, std::string_view help);
-  void Add(std::string_view name, bool* value, std::string_view help);
+  // `name` has no dashes. The help line should name the unit. T: std::string, int, int64_t,
+  // uint64_t or bool.
+  template <typename T>
+  void Add(std::string_view name, T* value, std::string_view help);
   // A duration. Parse refuses a value that is negative, not a number, or more than kMaxSeconds
   // (clock.h).
   void AddSeconds(std::string_view name, double* value, std::string_view help);

@@ -68,13 +68,11 @@ absl::Status Occupied(const std::string& path, std::string_view by) {
 }
 
 absl::Status Refused(const std::string& directory, const Holder& holder) {
-  return WithExitCode(
-      Unavailable(
-          "the checkpoint directory {} belongs to another chief, {}: end that one, give "
-          "this job another directory, or start it with --takeover (cohort-chief and cohort "
-          "run) to end the other",
-          directory, holder.name),
-      ExitCode::kUnavailable);
+  return Unavailable(
+      "the checkpoint directory {} belongs to another chief, {}: end that one, give "
+      "this job another directory, or start it with --takeover (cohort-chief and cohort "
+      "run) to end the other",
+      directory, holder.name);
 }
 
 absl::Status NoFlock(const std::string& path, int error) {

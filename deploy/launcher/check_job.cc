@@ -9,7 +9,6 @@
 #include <system_error>
 #include <vector>
 
-#include "common/base/exit_code.h"
 #include "common/base/flags.h"
 #include "common/base/status.h"
 #include "common/data/dataset.h"
@@ -163,11 +162,10 @@ absl::Status CheckForEvaluator(const std::string& job) {
   if (!std::filesystem::is_regular_file(job, ignored)) return absl::OkStatus();
   const absl::StatusOr<JobFile> read = ReadJobFile(job);
   if (!read.ok() || read->spec.data().has_validation()) return absl::OkStatus();
-  return WithExitCode(
-      InvalidArgument("{}: the job has no validation set, so there is nothing for --evaluator to "
-                      "do: give it data.validation, or leave --evaluator out",
-                      read->lines.Where("data")),
-      ExitCode::kData);
+  return InvalidArgument(
+      "{}: the job has no validation set, so there is nothing for --evaluator to "
+      "do: give it data.validation, or leave --evaluator out",
+      read->lines.Where("data"));
 }
 
 }  // namespace cohort

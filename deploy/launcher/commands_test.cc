@@ -303,7 +303,7 @@ TEST_CASE("inspect and evaluate report that there is no best checkpoint") {
   REQUIRE_THAT(std::string(none.status().message()), Contains("has no best checkpoint"));
   EvaluateOptions options;
   options.checkpoint = dir.path() + "/best";
-  REQUIRE(EvaluateCheckpoint(options) == static_cast<int>(ExitCode::kNoInput));
+  REQUIRE(ExitCodeOf(EvaluateCheckpoint(options).status()) == ExitCode::kNoInput);
 }
 
 TEST_CASE("inspect and evaluate name the directory that has no checkpoint") {
@@ -312,7 +312,7 @@ TEST_CASE("inspect and evaluate name the directory that has no checkpoint") {
   REQUIRE(ExitCodeOf(InspectCheckpoint(dir.path() + "/none").status()) == ExitCode::kNoInput);
   EvaluateOptions options;
   options.checkpoint = dir.path();
-  REQUIRE(EvaluateCheckpoint(options) == static_cast<int>(ExitCode::kNoInput));
+  REQUIRE(ExitCodeOf(EvaluateCheckpoint(options).status()) == ExitCode::kNoInput);
 }
 
 TEST_CASE("evaluate shows the evaluator that checkpoint alone, and returns its exit code") {
@@ -328,7 +328,7 @@ TEST_CASE("evaluate shows the evaluator that checkpoint alone, and returns its e
   options.threads = 3;
   // It sees the evaluator's end also where whoever has started it ignores its children's.
   const auto before = signal(SIGCHLD, GENERATE(SIG_DFL, SIG_IGN));
-  REQUIRE(EvaluateCheckpoint(options) == 65);
+  REQUIRE(EvaluateCheckpoint(options).value() == 65);
   signal(SIGCHLD, before);
   std::ifstream seen(dir.path() + "/seen");
   std::string arguments;

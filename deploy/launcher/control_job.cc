@@ -13,24 +13,20 @@ namespace {
 
 using nlohmann::json;
 
-absl::Status WrongUse(const absl::Status& status) { return WithExitCode(status, ExitCode::kUsage); }
-
 absl::Status CheckControlOptions(const ControlOptions& o) {
   const std::vector<std::string> commands = {"status", "checkpoint", "stop", "set-mode"};
   if (std::find(commands.begin(), commands.end(), o.command) == commands.end()) {
-    return WrongUse(InvalidArgument("ctl: \"{}\" is none of the commands {}", o.command,
-                                    fmt::join(commands, ", ")));
+    return UsageError("ctl: \"{}\" is none of the commands {}", o.command,
+                      fmt::join(commands, ", "));
   }
   const bool set_mode = o.command == "set-mode";
   if (set_mode && o.mode.empty()) {
-    return WrongUse(
-        InvalidArgument("ctl: set-mode needs a mode: async, sync or bounded_staleness"));
+    return UsageError("ctl: set-mode needs a mode: async, sync or bounded_staleness");
   }
   const bool mode_flags = !o.mode.empty() || o.closures_per_step >= 0 || o.staleness >= 0 ||
                           !o.backup_work.empty() || o.replicas_to_aggregate >= 0;
   if (!set_mode && mode_flags) {
-    return WrongUse(
-        InvalidArgument("ctl: a mode and its flags belong to set-mode, not to {}", o.command));
+    return UsageError("ctl: a mode and its flags belong to set-mode, not to {}", o.command);
   }
   return absl::OkStatus();
 }

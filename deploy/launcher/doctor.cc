@@ -12,7 +12,7 @@
 #include "common/device/check_device.h"
 #include "common/kernels/kernel.h"
 #include "common/placement/shard_plan.h"
-#include "common/weights/keras_weights.h"
+#include "common/weights/weight_source.h"
 
 namespace cohort {
 namespace {

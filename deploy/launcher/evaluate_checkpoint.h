@@ -1,6 +1,8 @@
 #ifndef COHORT_DEPLOY_LAUNCHER_EVALUATE_CHECKPOINT_H_
 #define COHORT_DEPLOY_LAUNCHER_EVALUATE_CHECKPOINT_H_
 
+#include <absl/status/statusor.h>
+
 #include <string>
 #include <vector>
 
@@ -16,9 +18,8 @@ struct EvaluateOptions {
 };
 
 // Runs cohort-evaluator once on one checkpoint, with the data that the checkpoint's job names.
-// Returns its exit code. If the checkpoint has an error, prints the error and returns its exit
-// code.
-int EvaluateCheckpoint(const EvaluateOptions& options);
+// Returns its exit code. Errors: those of FindCheckpoint; exit 64 for a number of threads.
+absl::StatusOr<int> EvaluateCheckpoint(const EvaluateOptions& options);
 
 }  // namespace cohort
 

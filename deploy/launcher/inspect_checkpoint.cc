@@ -134,7 +134,7 @@ absl::StatusOr<std::string> FindBestIn(const std::string& directory, std::string
 
 absl::StatusOr<std::string> FindCheckpoint(const std::string& path, std::string* refused) {
   if (path.empty()) {
-    return WithExitCode(InvalidArgument("\"\" names no checkpoint"), ExitCode::kUsage);
+    return UsageError("\"\" names no checkpoint");
   }
   std::error_code ignored;
   // Without a working directory no relative path can be found.

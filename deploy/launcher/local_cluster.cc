@@ -36,15 +36,12 @@ bool Selects(std::string_view selector, Task task) {
 
 absl::Status CheckFlags(const LocalOptions& options) {
   if (options.in_process && options.restart) {
-    return WithExitCode(
-        InvalidArgument("--restart: the tasks of --in_process end with their process, and nothing "
-                        "can restart them; omit one of the two flags"),
-        ExitCode::kUsage);
+    return UsageError(
+        "--restart: the tasks of --in_process end with their process, and nothing "
+        "can restart them; omit one of the two flags");
   }
   if (options.transport == "unix" || options.transport == "tcp") return absl::OkStatus();
-  return WithExitCode(
-      InvalidArgument("--transport: \"{}\" is neither unix nor tcp", options.transport),
-      ExitCode::kUsage);
+  return UsageError("--transport: \"{}\" is neither unix nor tcp", options.transport);
 }
 
 absl::Status CheckProgram(const std::string& path) {
@@ -66,12 +63,10 @@ absl::Status AddTaskFlags(const LocalOptions& options, const std::vector<Task>& 
       used = true;
     }
     if (!used) {
-      return WithExitCode(
-          InvalidArgument(
-              "--task_flag: \"{}\" should be TASK=FLAG with a task of this cluster, as in "
-              "worker:1=--threads=2",
-              flag),
-          ExitCode::kUsage);
+      return UsageError(
+          "--task_flag: \"{}\" should be TASK=FLAG with a task of this cluster, as in "
+          "worker:1=--threads=2",
+          flag);
     }
   }
   return absl::OkStatus();
@@ -171,13 +166,11 @@ absl::Status CompleteStrategy(std::string* name) {
   if (name->empty()) return absl::OkStatus();
   const StrategyClass* const strategy = FindStrategy(*name);
   if (strategy == nullptr) {
-    return WithExitCode(InvalidArgument("--strategy: {}", NoStrategyText(*name)), ExitCode::kUsage);
+    return UsageError("--strategy: {}", NoStrategyText(*name));
   }
   *name = std::string(strategy->name);
   if (!strategy->local()) return absl::OkStatus();
-  return WithExitCode(
-      InvalidArgument("--strategy: {} trains in one process: use `cohort train`", *name),
-      ExitCode::kUsage);
+  return UsageError("--strategy: {} trains in one process: use `cohort train`", *name);
 }
 
 absl::StatusOr<TaskPlan> PlanLocal(const LocalOptions& options) {
@@ -186,11 +179,10 @@ absl::StatusOr<TaskPlan> PlanLocal(const LocalOptions& options) {
   const StrategyClass& strategy =
       name.empty() ? DefaultStrategy(OwnerCalls::kSockets) : *FindStrategy(name);
   if (strategy.calls == OwnerCalls::kReplicas && options.in_process) {
-    return WithExitCode(
-        InvalidArgument("--in_process: the replicas of strategy {} are processes; `cohort train` "
-                        "trains replicas in one process. Omit one of the two flags",
-                        strategy.name),
-        ExitCode::kUsage);
+    return UsageError(
+        "--in_process: the replicas of strategy {} are processes; `cohort train` "
+        "trains replicas in one process. Omit one of the two flags",
+        strategy.name);
   }
   COHORT_RETURN_IF_ERROR(CheckBetween("--ps", options.ps, 1, kMostTasks));
   COHORT_RETURN_IF_ERROR(CheckBetween("--workers", options.workers, 1, kMostTasks));
@@ -250,24 +242,24 @@ absl::StatusOr<PreparedRun> PrepareRun(const LocalOptions& options, const TaskPl
   return run;
 }
 
-int Supervise(bool restart, double grace_s, std::vector<TaskCommand> commands) {
+absl::StatusOr<int> Supervise(bool restart, double grace_s, std::vector<TaskCommand> commands) {
   SupervisorOptions supervision;
   supervision.restart = restart;
   supervision.grace = FromSeconds(grace_s);
   supervision.print = PrintLauncherLine;
-  auto supervisor = Supervisor::Create(std::move(supervision), std::move(commands));
-  return supervisor.ok() ? (*supervisor)->Run() : ExitWith("cohort", supervisor.status());
+  COHORT_ASSIGN_OR_RETURN(const std::unique_ptr<Supervisor> supervisor,
+                          Supervisor::Create(std::move(supervision), std::move(commands)));
+  return supervisor->Run();
 }
 
-int RunLocal(const LocalOptions& options) {
-  const auto tasks = PlanLocal(options);
-  if (!tasks.ok()) return ExitWith("cohort", tasks.status());
-  auto run = PrepareRun(options, *tasks);
-  if (!run.ok()) return ExitWith("cohort", run.status());
-  PrintStart(TitleOf(options, *tasks), run->directories);
-  const int exit_code = Supervise(options.restart, options.grace_s, std::move(run->commands));
-  if (exit_code == 0) PrintDone(run->directories);
-  if (exit_code == static_cast<int>(ExitCode::kStopped)) PrintStopped(run->directories);
+absl::StatusOr<int> RunLocal(const LocalOptions& options) {
+  COHORT_ASSIGN_OR_RETURN(const TaskPlan tasks, PlanLocal(options));
+  COHORT_ASSIGN_OR_RETURN(PreparedRun run, PrepareRun(options, tasks));
+  PrintStart(TitleOf(options, tasks), run.directories);
+  COHORT_ASSIGN_OR_RETURN(const int exit_code,
+                          Supervise(options.restart, options.grace_s, std::move(run.commands)));
+  if (exit_code == 0) PrintDone(run.directories);
+  if (exit_code == static_cast<int>(ExitCode::kStopped)) PrintStopped(run.directories);
   return exit_code;
 }
 

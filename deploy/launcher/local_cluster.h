@@ -88,10 +88,10 @@ void PrintDone(const RunDirectories& directories);
 void PrintStopped(const RunDirectories& directories);
 
 // Runs processes until the chief among them has ended. Returns the exit code, as Supervisor::Run.
-int Supervise(bool restart, double grace_s, std::vector<TaskCommand> commands);
+absl::StatusOr<int> Supervise(bool restart, double grace_s, std::vector<TaskCommand> commands);
 
 // Runs `cohort local` with one process per task, and returns the exit code.
-int RunLocal(const LocalOptions& options);
+absl::StatusOr<int> RunLocal(const LocalOptions& options);
 
 }  // namespace cohort
 

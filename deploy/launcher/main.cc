@@ -2,7 +2,9 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/exit_code.h"
@@ -25,26 +27,24 @@
 namespace cohort {
 namespace {
 
-int Print(const absl::StatusOr<std::string>& text) {
-  if (!text.ok()) return ExitWith("cohort", text.status());
-  return ExitWith("cohort", WriteToStdout(*text));
+absl::StatusOr<int> Print(const absl::StatusOr<std::string>& text) {
+  COHORT_RETURN_IF_ERROR(text.status());
+  COHORT_RETURN_IF_ERROR(WriteToStdout(*text));
+  return 0;
 }
 
 // A program of its own, because the launcher starts faster without the libraries of the daemons.
 // `arguments`: the command line from the name of the command on.
-int RunInOneProcess(const std::string& bin_dir, std::vector<std::string> arguments) {
+absl::Status RunInOneProcess(const std::string& bin_dir, std::vector<std::string> arguments) {
   const std::string bin = bin_dir.empty() ? OwnDirectory() : bin_dir;
   arguments.insert(arguments.begin(), bin + "/cohort-in-process");
   return Exec(arguments);
 }
 
 // `arguments`: the command line from the word "local" on.
-int RunLocalCluster(LocalOptions options, std::vector<std::string> arguments) {
-  const absl::Status loaded = LoadPlugins(options.plugins, /*log=*/nullptr);
-  if (!loaded.ok()) return ExitWith("cohort", loaded);
-  if (const absl::Status known = CompleteStrategy(&options.strategy); !known.ok()) {
-    return ExitWith("cohort", known);
-  }
+absl::StatusOr<int> RunLocalCluster(LocalOptions options, std::vector<std::string> arguments) {
+  COHORT_RETURN_IF_ERROR(LoadPlugins(options.plugins, /*log=*/nullptr));
+  COHORT_RETURN_IF_ERROR(CompleteStrategy(&options.strategy));
   // An error of the job is the chief's to report.
   if (const auto job = ReadJobFile(options.job, options.strategy); job.ok()) {
     const v1::StrategySpec& strategy = job->spec.strategy();
@@ -52,9 +52,7 @@ int RunLocalCluster(LocalOptions options, std::vector<std::string> arguments) {
     if (found.calls == OwnerCalls::kReplicas) options.strategy = strategy.name();
     options.elastic = strategy.elastic();
   }
-  const absl::Status checked =
-      options.evaluator ? CheckForEvaluator(options.job) : absl::OkStatus();
-  if (!checked.ok()) return ExitWith("cohort", checked);
+  if (options.evaluator) COHORT_RETURN_IF_ERROR(CheckForEvaluator(options.job));
   const std::string ignored = IgnoredDirectories(options);
   if (!ignored.empty()) fmt::print(stderr, "cohort: {}", Printable(ignored));
   if (!options.in_process) return RunLocal(options);
@@ -62,17 +60,15 @@ int RunLocalCluster(LocalOptions options, std::vector<std::string> arguments) {
 }
 
 // `arguments`: the command line from the word "train" on.
-int RunTraining(const TrainOptions& options, std::vector<std::string> arguments) {
-  const absl::Status loaded = LoadPlugins(options.run.plugins, /*log=*/nullptr);
-  if (!loaded.ok()) return ExitWith("cohort", loaded);
-  const absl::Status planned = PlanTraining(options).status();
-  if (!planned.ok()) return ExitWith("cohort", planned);
+absl::Status RunTraining(const TrainOptions& options, std::vector<std::string> arguments) {
+  COHORT_RETURN_IF_ERROR(LoadPlugins(options.run.plugins, /*log=*/nullptr));
+  COHORT_RETURN_IF_ERROR(PlanTraining(options).status());
   return RunInOneProcess("", std::move(arguments));
 }
 
 // `arguments`: the command line behind the name of a command that is a program of its own, for the
 // same reason.
-int RunProgram(const std::string& program, std::vector<std::string> arguments) {
+absl::Status RunProgram(const std::string& program, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), OwnDirectory() + "/" + program);
   return Exec(arguments);
 }
@@ -95,18 +91,38 @@ absl::Status CheckGuess(const RunFlags& run) {
       ExitCode::kConfig);
 }
 
-int RunTask(RunFlags* flags) {
-  if (const absl::Status known = CompleteStrategy(flags->strategy()); !known.ok()) {
-    return ExitWith("cohort", known);
-  }
-  const RunFlags& run = *flags;
-  if (const absl::Status fits = CheckGuess(run); !fits.ok()) return ExitWith("cohort", fits);
-  auto daemons = run.Commands(std::getenv("TF_CONFIG"), OwnDirectory());
-  if (!daemons.ok()) return ExitWith("cohort", daemons.status());
-  if (daemons->size() > 1) return Supervise(/*restart=*/true, /*grace_s=*/30, *std::move(daemons));
-  const TaskCommand& daemon = daemons->front();
+absl::StatusOr<int> RunTask(RunFlags* run) {
+  COHORT_RETURN_IF_ERROR(CompleteStrategy(run->strategy()));
+  COHORT_RETURN_IF_ERROR(CheckGuess(*run));
+  COHORT_ASSIGN_OR_RETURN(std::vector<TaskCommand> daemons,
+                          run->Commands(std::getenv("TF_CONFIG"), OwnDirectory()));
+  if (daemons.size() > 1) return Supervise(/*restart=*/true, /*grace_s=*/30, std::move(daemons));
+  const TaskCommand& daemon = daemons.front();
   for (const auto& [name, value] : daemon.environment) setenv(name.c_str(), value.c_str(), 1);
   return Exec(daemon.argv);
+}
+
+// `argv`: of the process, up to its end.
+absl::StatusOr<int> Run(const std::string& command, const LauncherOptions& options, RunFlags* run,
+                        std::span<char*> argv) {
+  const std::vector<std::string> from_command(argv.begin() + 1, argv.end());
+  const std::vector<std::string> behind_command(from_command.begin() + 1, from_command.end());
+  if (command == "train") return RunTraining(options.train, from_command);
+  if (command == "local") return RunLocalCluster(options.local, from_command);
+  if (command == "run") return RunTask(run);
+  if (command == "profile") return RunProgram("cohort-profile", behind_command);
+  if (command == "doctor") return RunProgram("cohort-doctor", behind_command);
+  if (command == "certs") return Print(MakeCertificates(options.certificates));
+  if (command == "tf-config") {
+    return Print(
+        MakeTfConfigs(options.tf_config, [](const char* name) { return std::getenv(name); }));
+  }
+  if (command == "ctl") return Print(ControlJob(options.control));
+  COHORT_RETURN_IF_ERROR(LoadPlugins(options.plugins, /*log=*/nullptr));
+  if (command == "check") return Print(CheckJob(options.check));
+  if (command == "inspect") return Print(InspectCheckpoint(options.inspect));
+  if (command == "evaluate") return EvaluateCheckpoint(options.evaluate);
+  return Print(options.ops ? OpReference() : ClassReference());
 }
 
 }  // namespace
@@ -123,24 +139,7 @@ int main(int argc, char** argv) {
   if (const auto exit = flags.ParseOrExit(argc, argv)) return *exit;
   if (const char* data_dir = std::getenv("COHORT_DATA_DIR")) options.check.data_dir = data_dir;
   options.evaluate.bin_dir = OwnDirectory();
-
-  const std::string command = flags.command();
-  if (command == "train") return RunTraining(options.train, {argv + 1, argv + argc});
-  if (command == "local") return RunLocalCluster(options.local, {argv + 1, argv + argc});
-  if (command == "run") return RunTask(&run);
-  if (command == "profile") return RunProgram("cohort-profile", {argv + 2, argv + argc});
-  if (command == "doctor") return RunProgram("cohort-doctor", {argv + 2, argv + argc});
-  if (command == "certs") return Print(MakeCertificates(options.certificates));
-  if (command == "tf-config") {
-    return Print(
-        MakeTfConfigs(options.tf_config, [](const char* name) { return std::getenv(name); }));
-  }
-  if (command == "ctl") return Print(ControlJob(options.control));
-  if (const absl::Status loaded = LoadPlugins(options.plugins, /*log=*/nullptr); !loaded.ok()) {
-    return ExitWith("cohort", loaded);
-  }
-  if (command == "check") return Print(CheckJob(options.check));
-  if (command == "inspect") return Print(InspectCheckpoint(options.inspect));
-  if (command == "evaluate") return EvaluateCheckpoint(options.evaluate);
-  return Print(options.ops ? OpReference() : ClassReference());
+  const absl::StatusOr<int> code =
+      Run(flags.command(), options, &run, {argv, static_cast<size_t>(argc)});
+  return code.ok() ? *code : ExitWith("cohort", code.status());
 }

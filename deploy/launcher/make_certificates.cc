@@ -144,9 +144,7 @@ absl::Status Install(const std::string& directory, const IssuedCertificate& issu
 
 absl::StatusOr<std::string> MakeCertificates(const CertificateOptions& options) {
   if (options.days < 1 || options.days > kMostDays) {
-    return WithExitCode(
-        InvalidArgument("--days: {} is not between 1 and {}", options.days, kMostDays),
-        ExitCode::kUsage);
+    return UsageError("--days: {} is not between 1 and {}", options.days, kMostDays);
   }
   COHORT_ASSIGN_OR_RETURN(const ClusterFile file, ReadClusterFile(options.cluster_file));
   std::vector<Wanted> wanted = CertificatesFor(file, options.by_role);

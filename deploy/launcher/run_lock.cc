@@ -37,11 +37,10 @@ absl::StatusOr<std::unique_ptr<RunLock>> RunLock::Take(const std::string& direct
   wanted.l_type = F_WRLCK;
   if (::fcntl(fd->get(), F_SETLK, &wanted) != 0 && (errno == EACCES || errno == EAGAIN)) {
     const std::string holder = DescribeHolder(fd->get());
-    return WithExitCode(
-        AlreadyExists("the run's directory {} belongs to another `cohort local`, {}: end that one, "
-                      "or give another --run_dir",
-                      directory, holder),
-        ExitCode::kCantCreate);
+    return AlreadyExists(
+        "the run's directory {} belongs to another `cohort local`, {}: end that one, "
+        "or give another --run_dir",
+        directory, holder);
   }
   return std::unique_ptr<RunLock>(new RunLock(*std::move(fd)));
 }

@@ -165,8 +165,7 @@ absl::StatusOr<std::vector<TaskCommand>> RunFlags::ReplicaCommands(
       Command(replicas, {Role::kWorker, *number}, "replica", kReplica, bin_dir)};
   if (*number != 0) return commands;
   if (values_->job.empty()) {
-    return WithExitCode(InvalidArgument("this task runs the chief: it needs JOB.yaml"),
-                        ExitCode::kUsage);
+    return UsageError("this task runs the chief: it needs JOB.yaml");
   }
   TaskCommand chief = Command(replicas, {Role::kChief, 0}, "chief", kFirstReplicasChief, bin_dir);
   chief.argv.insert(chief.argv.end() - 1, fmt::format("--strategy={}", ReplicaStrategy()));
@@ -195,8 +194,7 @@ absl::StatusOr<std::vector<TaskCommand>> RunFlags::Commands(const char* tf_confi
     return ReplicaCommands(config, bin_dir);
   }
   if (task.role == Role::kChief && values_->job.empty()) {
-    return WithExitCode(InvalidArgument("this task is the chief: it needs JOB.yaml"),
-                        ExitCode::kUsage);
+    return UsageError("this task is the chief: it needs JOB.yaml");
   }
   TaskCommand command = Command(config.cluster, task, RoleName(task.role), Bit(task.role), bin_dir);
   command.environment.clear();  // TF_CONFIG stays as it is
@@ -206,12 +204,12 @@ absl::StatusOr<std::vector<TaskCommand>> RunFlags::Commands(const char* tf_confi
   return std::vector<TaskCommand>{std::move(command)};
 }
 
-int Exec(const std::vector<std::string>& argv) {
+absl::Status Exec(const std::vector<std::string>& argv) {
   std::vector<char*> pointers;
   for (const std::string& argument : argv) pointers.push_back(const_cast<char*>(argument.c_str()));
   pointers.push_back(nullptr);
   execv(pointers[0], pointers.data());
-  return ExitWith("cohort", CannotExecute(argv[0], errno));
+  return CannotExecute(argv[0], errno);
 }
 
 }  // namespace cohort

@@ -49,8 +49,8 @@ class RunFlags {
   std::unique_ptr<Values> values_;
 };
 
-// Replaces this process by argv[0]. If that fails, prints the reason and returns the exit code.
-int Exec(const std::vector<std::string>& argv);
+// Replaces this process by argv[0]. Returns only if that fails, with the reason.
+absl::Status Exec(const std::vector<std::string>& argv);
 
 }  // namespace cohort
 

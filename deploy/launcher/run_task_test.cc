@@ -79,7 +79,7 @@ TEST_CASE("errors name what is missing") {
   REQUIRE(ExitCodeOf(no_job.status()) == ExitCode::kUsage);
   REQUIRE_THAT(std::string(no_job.status().message()), Catch::Contains("JOB.yaml"));
   REQUIRE(ExitCodeOf(Run({}, nullptr).status()) == ExitCode::kConfig);
-  REQUIRE(Exec({"/nonexistent/cohort-ps"}) == 71);
+  REQUIRE(ExitCodeOf(Exec({"/nonexistent/cohort-ps"})) == ExitCode::kOs);
 }
 
 }  // namespace

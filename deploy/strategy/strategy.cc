@@ -30,7 +30,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> Strategy::Create(std::string_view name
                                                            StrategyOptions options) {
   const StrategyClass* const found = FindStrategy(name);
   if (found == nullptr) {
-    return WithExitCode(InvalidArgument("{}", NoStrategyText(name)), ExitCode::kUsage);
+    return UsageError("{}", NoStrategyText(name));
   }
   COHORT_RETURN_IF_ERROR(
       CheckBetween("num_replicas_in_sync", options.num_replicas_in_sync, 0, kMostReplicas));

@@ -88,11 +88,10 @@ absl::StatusOr<FoundCluster> ClusterOfSlurm(const LayoutOptions& options,
   RoleCounts counts = options.counts;
   COHORT_RETURN_IF_ERROR(CompleteCounts(static_cast<int>(ranks.size()), &counts));
   if (counts.total() != static_cast<int>(ranks.size())) {
-    return WithExitCode(
-        InvalidArgument("--workers: the step has {} tasks, and the cluster {}; start as many tasks "
-                        "as the cluster has",
-                        ranks.size(), counts.total()),
-        ExitCode::kUsage);
+    return UsageError(
+        "--workers: the step has {} tasks, and the cluster {}; start as many tasks "
+        "as the cluster has",
+        ranks.size(), counts.total());
   }
   // Another distribution than Slurm's would give tasks the addresses of other hosts.
   if (const char* const node = environment("SLURM_NODEID"); node != nullptr) {

@@ -12,30 +12,25 @@ constexpr int kMaxPort = 65535;
 
 }  // namespace
 
-absl::Status WrongUsage(absl::Status status) {
-  return WithExitCode(std::move(status), ExitCode::kUsage);
-}
-
 absl::StatusOr<Distribution> ParseDistribution(std::string_view name) {
   // Slurm appends how cores are chosen: "block:cyclic,Pack".
   const std::string_view nodes = name.substr(0, name.find_first_of(":,"));
   if (nodes == "block") return Distribution::kBlock;
   if (nodes == "cyclic") return Distribution::kCyclic;
-  return WrongUsage(
-      InvalidArgument("\"{}\" is not a distribution of tasks; use block or cyclic", name));
+  return UsageError("\"{}\" is not a distribution of tasks; use block or cyclic", name);
 }
 
 absl::Status CompleteCounts(int tasks, RoleCounts* counts) {
-  if (counts->ps < 0) return WrongUsage(InvalidArgument("--ps: {} is negative", counts->ps));
+  if (counts->ps < 0) return UsageError("--ps: {} is negative", counts->ps);
   const int left = tasks - 1 - counts->ps - (counts->evaluator ? 1 : 0);
   if (counts->workers < 0) counts->workers = left;
   if (counts->workers < 1 || counts->workers > left) {
-    return WrongUsage(InvalidArgument(
+    return UsageError(
         "{} tasks are too few for a chief, {} ps, {}{}; change --ps or --workers, or allocate more "
         "tasks",
         tasks, counts->ps,
         counts->workers > 0 ? fmt::format("{} workers", counts->workers) : "a worker",
-        counts->evaluator ? " and an evaluator" : ""));
+        counts->evaluator ? " and an evaluator" : "");
   }
   return absl::OkStatus();
 }
@@ -73,9 +68,8 @@ absl::StatusOr<ClusterSpec> MakeCluster(const std::vector<std::string>& hosts_of
     const std::string& host = hosts_of_ranks[static_cast<size_t>(rank)];
     const int own = next_port.try_emplace(host, port).first->second++;
     if (own < 1 || own > kMaxPort) {
-      return WrongUsage(
-          InvalidArgument("--port: {}, the port of task {} on {}, is not between 1 and {}", own,
-                          rank, host, kMaxPort));
+      return UsageError("--port: {}, the port of task {} on {}, is not between 1 and {}", own, rank,
+                        host, kMaxPort);
     }
     cluster.Set(TaskOfRank(counts, rank), {host, own});
   }

@@ -12,9 +12,6 @@
 
 namespace cohort {
 
-// Attaches the exit code 64 to an error of the command line.
-absl::Status WrongUsage(absl::Status status);
-
 // How many tasks of each role a cluster has. There is always one chief.
 struct RoleCounts {
   int ps = 1;

@@ -25,7 +25,7 @@ absl::StatusOr<Task> ParseTask(const std::string& text) {
   const auto result = std::from_chars(index.data(), index.data() + index.size(), task.index);
   if (!role.has_value() || result.ec != std::errc() || result.ptr != index.data() + index.size() ||
       task.index < 0) {
-    return WrongUsage(InvalidArgument("--task: \"{}\" is not a task, such as worker:1", text));
+    return UsageError("--task: \"{}\" is not a task, such as worker:1", text);
   }
   task.role = *role;
   return task;
@@ -76,10 +76,10 @@ absl::StatusOr<std::string> WriteFiles(const ClusterSpec& cluster, const std::st
 
 absl::Status CheckSource(const TfConfigOptions& o) {
   if (!o.from_slurm && o.first.empty()) {
-    return WrongUsage(InvalidArgument("give CLUSTER.yaml, or --from_slurm"));
+    return UsageError("give CLUSTER.yaml, or --from_slurm");
   }
   if (o.from_slurm && !o.second.empty()) {
-    return WrongUsage(InvalidArgument("unexpected argument \"{}\"", o.second));
+    return UsageError("unexpected argument \"{}\"", o.second);
   }
   return absl::OkStatus();
 }
@@ -110,13 +110,13 @@ absl::StatusOr<std::string> MakeTfConfigs(const TfConfigOptions& options,
   const std::string& directory = options.from_slurm ? options.first : options.second;
   if (!options.task.empty()) {
     if (!directory.empty()) {
-      return WrongUsage(InvalidArgument("--task prints one TF_CONFIG; remove \"{}\"", directory));
+      return UsageError("--task prints one TF_CONFIG; remove \"{}\"", directory);
     }
     COHORT_ASSIGN_OR_RETURN(const Task task, ParseTask(options.task));
     const bool known = found.cluster.Find(task).has_value();
     if (!known && (task.index != 0 || task.role == Role::kWorker || task.role == Role::kPs)) {
-      return WrongUsage(InvalidArgument("--task: the cluster has no {}; it has {} of that role",
-                                        task.ToString(), found.cluster.count(task.role)));
+      return UsageError("--task: the cluster has no {}; it has {} of that role", task.ToString(),
+                        found.cluster.count(task.role));
     }
     return MakeTfConfig(found.cluster, task) + "\n";
   }
