@@ -31,7 +31,7 @@ class CheckpointEvaluator {
   struct Options {
     DataOptions data;
     int threads = 1;
-    std::function<void()> on_progress;  // called behind each variable and batch; may be empty
+    std::function<void()> on_progress;  // called after each variable and batch; may be empty
   };
   struct Evaluation {
     MetricsRecord record;  // set "validation", kind "checkpoint"

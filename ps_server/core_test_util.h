@@ -153,7 +153,8 @@ class TestCore : public ChiefSink, public ShardStore {
   // A push of one dense gradient.
   v1::PushResult Push(uint32_t tablet, uint32_t shard, uint64_t closure,
                       const std::vector<float>& gradient, uint64_t timeline = 1,
-                      uint64_t generation = 1, uint64_t watermark = 0, const StepPlace& step = {}) {
+                      uint64_t generation = 1, uint64_t watermark = 0,
+                      const StepMembership& step = {}) {
     TestRequest request;
     request.header.set_generation(generation);
     request.header.set_settled_watermark(watermark);
@@ -177,7 +178,8 @@ class TestCore : public ChiefSink, public ShardStore {
   }
 
   // A push of a synchronous step to shard 0 of tablet 0.
-  void PushStaged(uint64_t closure, const StepPlace& step, const std::vector<float>& gradient) {
+  void PushStaged(uint64_t closure, const StepMembership& step,
+                  const std::vector<float>& gradient) {
     REQUIRE(Push(0, 0, closure, gradient, 1, 1, 0, step).status() == v1::STAGED);
   }
 

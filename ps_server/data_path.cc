@@ -218,20 +218,20 @@ std::shared_ptr<const TabletSet> DataPath::tablets() const {
   return tablets_;
 }
 
-absl::Status DataPath::Reside(const DevicePlaces& places) {
+absl::Status DataPath::Reside(const DeviceCopies& copies) {
   MutexLock closing(&close_mu_);
-  places_ = {};
+  copies_ = {};
   const std::shared_ptr<const TabletSet> tablets = this->tablets();
   if (tablets == nullptr) return Unavailable("this server has no tablets now");
   absl::Status status;
   for (const auto& tablet : tablets->tablets) {
-    if (status.ok()) status = tablet->Reside(places);
+    if (status.ok()) status = tablet->Reside(copies);
   }
   if (!status.ok()) {
     for (const auto& tablet : tablets->tablets) tablet->Reside({}).IgnoreError();
     return status;
   }
-  places_ = places;
+  copies_ = copies;
   return absl::OkStatus();
 }
 
@@ -243,9 +243,9 @@ void DataPath::Serve(std::shared_ptr<const TabletSet> tablets) {
     MutexLock closing(&close_mu_);
     // The room on the devices is that of the tablets before them. A tablet that finds none says
     // why, when a step wants to read it there.
-    for (size_t i = 0; before != nullptr && !places_.readers.empty() && i < before->tablets.size();
+    for (size_t i = 0; before != nullptr && !copies_.readers.empty() && i < before->tablets.size();
          ++i) {
-      before->tablets[i]->Reside(places_).IgnoreError();
+      before->tablets[i]->Reside(copies_).IgnoreError();
     }
     steps_ = {before == nullptr ? nullptr : before->position, nullptr};
     MutexLock lock(&mu_);
@@ -266,7 +266,7 @@ void DataPath::Fence(uint64_t generation) {
 void DataPath::Reset() {
   generation_.store(0, std::memory_order_release);
   MutexLock closing(&close_mu_);
-  places_ = {};
+  copies_ = {};
 }
 
 }  // namespace cohort

@@ -11,7 +11,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "common/optimizers/device_places.h"
+#include "common/optimizers/device_copies.h"
 #include "common/tablet/apply_log.h"
 #include "common/tablet/push_pull_views.h"
 #include "common/tablet/tablet.h"
@@ -89,7 +89,7 @@ class DataPath {
 
   // Gives the variables a second place (Tablet::Reside), also those of tablets that are served
   // later. Errors: Unavailable: nothing is served now; those of Tablet::Reside.
-  absl::Status Reside(const DevicePlaces& places);
+  absl::Status Reside(const DeviceCopies& copies);
 
   // Serves these tablets from now on (null: none). When it returns, the previous tablets neither
   // apply nor answer anything.
@@ -121,7 +121,7 @@ class DataPath {
   // Held while a step is closed: a chief that takes over sees all of a close or nothing of it.
   mutable Mutex close_mu_ ABSL_ACQUIRED_BEFORE(mu_);
   ClosedSteps steps_ ABSL_GUARDED_BY(close_mu_);
-  DevicePlaces places_ ABSL_GUARDED_BY(close_mu_);  // values lie there besides the blocks
+  DeviceCopies copies_ ABSL_GUARDED_BY(close_mu_);  // values lie there besides the blocks
   mutable Mutex mu_;
   std::shared_ptr<const TabletSet> tablets_ ABSL_GUARDED_BY(mu_);
 };

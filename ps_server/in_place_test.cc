@@ -73,16 +73,16 @@ class Client {
   }
 
   // Pulls, after a push of a gradient whose elements are all `gradient` if it is not 0.
-  void Step(float gradient, uint32_t slot = 0) {
+  void Step(float gradient, uint32_t lane = 0) {
     std::fill_n(gradients(), kElements, gradient);
     const PushItem item{0, PushKind::kGradient, false, {}, gradients(), 0};
     PushBatch push{{}, {&item, 1}};
     push.stamp = {.closure = closure_++, .attempt = 1, .timeline = 1, .weight = 1};
-    push.slot = slot;
+    push.lane = lane;
     lent_ = copied_.data();  // the access clears it
     const PullItem pulled{
         .variable = 0, .destination = copied_.data(), .lent = lends ? &lent_ : nullptr};
-    PullBatch pull{.items = {&pulled, 1}, .slot = slot};
+    PullBatch pull{.items = {&pulled, 1}, .lane = lane};
     if (!lends) lent_ = nullptr;
     const auto result = access_->Exchange(gradient == 0 ? nullptr : &push, &pull);
     INFO(result.status());
@@ -203,20 +203,20 @@ TEST_CASE("what a client reads stays as it is while another one pushes") {
   CHECK(server.superseded_bytes() == 0);
 }
 
-TEST_CASE("values that were pulled ahead in another slot stay as they are") {
+TEST_CASE("values that were pulled ahead in another lane stay as they are") {
   Server server(SocketPath());
   Client client(server, 1);
   client.Warm();
-  client.Step(0, /*slot=*/0);
+  client.Step(0, /*lane=*/0);
   const float* const first = client.values();
-  client.Step(1, /*slot=*/1);
-  client.Step(1, /*slot=*/1);
-  client.Step(1, /*slot=*/1);
+  client.Step(1, /*lane=*/1);
+  client.Step(1, /*lane=*/1);
+  client.Step(1, /*lane=*/1);
   CHECK(client.AllAre(-3));
   CHECK(std::all_of(first, first + kElements, [](float v) { return v == 0; }));
   CHECK(server.superseded_bytes() == kBytes);
-  client.Step(1, /*slot=*/0);
-  client.Step(1, /*slot=*/1);
+  client.Step(1, /*lane=*/0);
+  client.Step(1, /*lane=*/1);
   CHECK(client.AllAre(-5));
 }
 

@@ -138,9 +138,9 @@ bool LocalRequests::ended() const {
   return ended_;
 }
 
-absl::Status LocalRequests::Reside(const DevicePlaces& places) {
+absl::Status LocalRequests::Reside(const DeviceCopies& copies) {
   if (!Enter()) return Unavailable("this server has ended");
-  const absl::Status status = data_path_->Reside(places);
+  const absl::Status status = data_path_->Reside(copies);
   Leave();
   return status;
 }

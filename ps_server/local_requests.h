@@ -21,7 +21,7 @@ class LocalRequests : public LocalServer, public std::enable_shared_from_this<Lo
 
   std::unique_ptr<LocalConnection> Connect(std::function<void()> wake) override;
   bool ended() const override;
-  absl::Status Reside(const DevicePlaces& places) override;
+  absl::Status Reside(const DeviceCopies& copies) override;
   bool Handle(const RequestView& request, const DeviceParts& device,
               v1::PushPullResponseHeader* answer) override;
   void Watch(const void* watcher, std::function<void()> wake) override;

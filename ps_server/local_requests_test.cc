@@ -17,7 +17,7 @@ struct LocalPair {
     connection = server->Connect([this] { ++wakes; });
   }
 
-  void Send(std::optional<uint64_t> push, uint64_t pull_step, const StepPlace& step = {}) {
+  void Send(std::optional<uint64_t> push, uint64_t pull_step, const StepMembership& step = {}) {
     ExchangeMessage message;
     message.header.set_sequence(++sequence);
     message.header.set_generation(1);

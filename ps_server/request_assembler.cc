@@ -36,7 +36,7 @@ PushHeaderView HeaderOf(const v1::PushPart& part) {
   header.place = part.place();
   header.timeline = part.timeline();
   header.weight = part.weight();
-  header.step = StepPlace::Of(part.step());
+  header.step = StepMembership::Of(part.step());
   header.iteration_offset = part.iteration_offset();
   return header;
 }

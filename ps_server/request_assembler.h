@@ -67,7 +67,7 @@ class RequestAssembler {
   absl::Status AddPull(const v1::PullPart& part, Payload payload, size_t* next);
   // Takes the header of a push; all messages of one request must have the same one.
   absl::Status TakeHeader(const PushHeaderView& header);
-  // Finds the place for the entries of a section: behind those of earlier sections of its tablet.
+  // Finds the place for the entries of a section: after those of earlier sections of its tablet.
   absl::Status FindSection(const v1::PushSection& section, PushSection** out);
   absl::Status Begin(const v1::PushPullHeader& header);
 

@@ -53,7 +53,7 @@ struct DeviceServer {
     auto placed = servers->PlaceVariables(0, 1);
     REQUIRE(placed.ok());
     REQUIRE(placed->readers.size() == 1);
-    places = *std::move(placed);
+    copies = *std::move(placed);
     SetRoutes(1);
     thread.SetGeneration(1);
   }
@@ -72,14 +72,14 @@ struct DeviceServer {
     return std::make_unique<ResidentAccess>(
         ResidentAccess::Options{&thread, servers, {}}, std::span(&w, 1),
         DeviceParts{
-            .update = update, .gradients = device.get(), .reader = places.readers[0].get()});
+            .update = update, .gradients = device.get(), .reader = copies.readers[0].get()});
   }
 
   // The value on the device.
   float Value() const {
     float values[2] = {};
     const std::span<uint8_t> bytes(reinterpret_cast<uint8_t*>(values), sizeof(values));
-    REQUIRE(places.readers[0]->ReadRows("w", -1, 0, bytes).ok());
+    REQUIRE(copies.readers[0]->ReadRows("w", -1, 0, bytes).ok());
     return values[0];
   }
 
@@ -99,7 +99,7 @@ struct DeviceServer {
   std::shared_ptr<Device> device;
   std::shared_ptr<LocalRequests> server;
   std::shared_ptr<LocalServers> servers = std::make_shared<LocalServers>(/*homes=*/1);
-  DevicePlaces places;
+  DeviceCopies copies;
   TestThread thread;
 };
 

@@ -47,7 +47,7 @@ bool ClosuresInHand::CountsFor(const Entry& entry, const v1::ClosureResult& resu
                                const v1::Closure& dispatched) const {
   if (result.status().code() != 0 || result.dropped()) return false;
   const bool same_timeline = entry.timeline == dispatched.timeline();
-  const bool same_step = entry.step == StepPlace::Of(dispatched.step());
+  const bool same_step = entry.step == StepMembership::Of(dispatched.step());
   return (same_timeline || options_.test_keeps_results_over_rollback) &&
          (same_step || options_.test_keeps_results_over_tries);
 }
@@ -60,7 +60,7 @@ void ClosuresInHand::Redispatch(Entry* entry, v1::Closure* closure, int64_t now_
       if (owned->attempt() > entry->closure->attempt()) {
         entry->training = owned->training();
         entry->timeline = owned->timeline();
-        entry->step = StepPlace::Of(owned->step());
+        entry->step = StepMembership::Of(owned->step());
         entry->closure = std::move(owned);
       }
       return;
@@ -90,7 +90,7 @@ void ClosuresInHand::Enqueue(Entry* entry, std::unique_ptr<v1::Closure> closure)
   entry->stop = entry->forget = false;
   entry->training = closure->training();
   entry->timeline = closure->timeline();
-  entry->step = StepPlace::Of(closure->step());
+  entry->step = StepMembership::Of(closure->step());
   entry->closure = std::move(closure);
   entry->next.reset();
   entry->result.reset();

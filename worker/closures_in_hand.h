@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "common/graph/step_place.h"
+#include "common/graph/step_membership.h"
 
 namespace cohort {
 
@@ -108,7 +108,7 @@ class ClosuresInHand {
     bool forget = false;  // running: its result is void
     bool training = false;
     uint64_t timeline = 0;
-    StepPlace step;
+    StepMembership step;
     std::unique_ptr<v1::Closure> closure;       // queued, running
     std::unique_ptr<v1::Closure> next;          // running: a newer attempt
     std::unique_ptr<v1::ClosureResult> result;  // finished

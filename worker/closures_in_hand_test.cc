@@ -159,7 +159,7 @@ TEST_CASE_METHOD(HandFixture, "a newer attempt") {
 
 v1::Dispatch OfStep(uint64_t id, uint32_t attempt, uint64_t step_try) {
   v1::Dispatch dispatch = Closures({id}, attempt);
-  v1::StepPlace* const step = dispatch.mutable_closures(0)->mutable_step();
+  v1::StepMembership* const step = dispatch.mutable_closures(0)->mutable_step();
   step->set_step(7);
   step->set_step_try(step_try);
   return dispatch;

@@ -99,7 +99,7 @@ absl::Status GradientRing::BeginStep(const v1::Closure& closure, const Program& 
   }
   open_ = buckets.get();
   step_ = Step{.timeline = closure.timeline(),
-               .place = StepPlace::Of(closure.step()),
+               .place = StepMembership::Of(closure.step()),
                .program = closure.program(),
                .routes = std::move(routes),
                .indices = {},

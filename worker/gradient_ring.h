@@ -21,7 +21,7 @@
 #include "common/collective/peer_service.h"
 #include "common/exchange/variable_access.h"
 #include "common/graph/program.h"
-#include "common/graph/step_place.h"
+#include "common/graph/step_membership.h"
 #include "worker/dense_sums.h"
 #include "worker/ring_buckets.h"
 
@@ -85,7 +85,7 @@ class GradientRing final : public DenseSums {
   // The step whose gradients are being summed.
   struct Step {
     uint64_t timeline = 0;
-    StepPlace place;  // that its first closure here has
+    StepMembership place;  // that its first closure here has
     std::string program;
     std::shared_ptr<const v1::Routes> routes;
     std::vector<uint32_t> indices;  // those of closures that were begun here

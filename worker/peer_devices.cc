@@ -7,7 +7,7 @@
 
 #include "common/base/status.h"
 #include "common/base/status_proto.h"
-#include "common/graph/device_place.h"
+#include "common/graph/device_name.h"
 #include "common/graph/program_proto.h"
 #include "common/rpc/stream/frame.h"
 #include "common/rpc/stream/stream_client.h"
@@ -210,16 +210,16 @@ PeerDevices::PeerDevices(const Options& options, SegmentDevices* local)
 PeerDevices::~PeerDevices() { loop_.Shutdown(); }
 
 std::string PeerDevices::Resolve(const std::string& device) const {
-  const auto place = ParseDevicePlace(device);  // an error for "": the worker's own device
+  const auto place = ParseDeviceName(device);  // an error for "": the worker's own device
   const bool own =
-      !place.ok() || place->worker == DevicePlace::kOwnWorker || place->worker == options_.worker;
+      !place.ok() || place->worker == DeviceName::kOwnWorker || place->worker == options_.worker;
   return own ? local_->Resolve(device) : place->ToString();
 }
 
 absl::StatusOr<std::unique_ptr<SegmentRunner>> PeerDevices::MakeRunner(const std::string& device,
                                                                        Segment segment) {
-  COHORT_ASSIGN_OR_RETURN(const DevicePlace place, ParseDevicePlace(device));
-  if (place.worker == DevicePlace::kOwnWorker) {
+  COHORT_ASSIGN_OR_RETURN(const DeviceName place, ParseDeviceName(device));
+  if (place.worker == DeviceName::kOwnWorker) {
     return local_->MakeRunner(device, std::move(segment));
   }
   const auto address = options_.addresses.find(place.worker);

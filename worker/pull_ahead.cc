@@ -29,7 +29,7 @@ PreparedStep* PullAhead::Add() {
   PreparedStep& step = ring_[at];
   step.run = open_;
   step.ordinal = next_ordinal_++;
-  step.slot = static_cast<int>(at);
+  step.lane = static_cast<int>(at);
   step.last = next_ordinal_ >= open_->closure().steps();
   step.pulled = false;
   step.timeline = 0;

@@ -15,7 +15,7 @@ namespace cohort {
 struct PreparedStep {
   std::shared_ptr<ClosureRun> run;
   uint32_t ordinal = 0;
-  int slot = 0;           // in the executable
+  int lane = 0;           // in the executable
   bool last = false;      // the last step of its closure
   bool pulled = false;    // its values are in place
   uint64_t timeline = 0;  // at which its values were pulled
@@ -27,7 +27,7 @@ struct PreparedStep {
 // queue run one program. A closure whose program is another one, or that is part of a synchronous
 // step, waits until the queue is empty.
 //
-//   Open(closure) ─► Add: its next step, in a free slot ─► pulled ─► front ─► PopFront, and it runs
+//   Open(closure) ─► Add: its next step, in a free lane ─► pulled ─► front ─► PopFront, and it runs
 class PullAhead {
  public:
   PullAhead() { SetLimit(0); }
@@ -65,7 +65,7 @@ class PullAhead {
   StepProgram* open_program_ = nullptr;
   uint32_t next_ordinal_ = 0;
 
-  // A position in the ring is also the slot of its step.
+  // A position in the ring is also the lane of its step.
   std::vector<PreparedStep> ring_;
   size_t first_ = 0;
   size_t size_ = 0;

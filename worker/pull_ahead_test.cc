@@ -92,7 +92,7 @@ TEST_CASE_METHOD(AheadFixture, "the next pull is on the wire before a step compu
   constexpr uint64_t kClosures = 5;
   Dispatch(Counting(kClosures));
   RunAll();
-  // Each step that runs during an exchange runs behind its poll.
+  // Each step that runs during an exchange runs after its poll.
   CHECK(steps_at_poll ==
         (ahead == 0 ? std::vector<uint64_t>{} : std::vector<uint64_t>{0, 1, 2, 3, 4}));
   for (const Call& call : variables.calls) CHECK((ahead > 0 || !call.polled));

@@ -120,7 +120,7 @@ StepProgram* StepLoop::Compile(const Work& work) {
 
 absl::Status StepLoop::CompileFor(const Work& work, bool is_summed, StepProgram* program) {
   CompileOptions compile = options_.compile;
-  compile.slots = static_cast<int>(ahead_.limit()) + 1;
+  compile.lanes = static_cast<int>(ahead_.limit()) + 1;
   compile.sums_elsewhere = is_summed;
   absl::Status status = variables_->Compile(work, compile, program);
   if (!status.ok()) {
@@ -136,7 +136,7 @@ void StepLoop::DropPrograms() {
   programs_.clear();
 }
 
-// Everything is compiled for another number of slots.
+// Everything is compiled for another number of lanes.
 void StepLoop::SetPullAhead(uint32_t limit) {
   DropPrograms();
   resources_.SetPullAhead(limit);
@@ -233,7 +233,7 @@ absl::Status StepLoop::Prepare(PreparedStep* step) {
   StepProgram* const program = ahead_.program();
   const v1::Closure& closure = step->run->closure();
   step->loss_scale = closure.loss_scale() > 0 ? closure.loss_scale() : program->loss_scale.scale();
-  program->executable->UseSlot(step->slot);
+  program->executable->UseLane(step->lane);
   COHORT_RETURN_IF_ERROR(
       BindStep(program, step->run.get(), step->ordinal, step->loss_scale, &resources_));
   return program->executable->Prepare({step->run->seed(), closure.place(), step->ordinal});
@@ -249,7 +249,7 @@ void StepLoop::RunFront() {
   StepProgram* const program = ahead_.program();
   const PreparedStep step = ahead_.PopFront();
   ClosureRun* const run = step.run.get();
-  program->executable->UseSlot(step.slot);
+  program->executable->UseLane(step.lane);
   const TimePoint begin = clock_->Now();
   DenseSums* sums = nullptr;
   const absl::Status status = RunStep(step, program, &sums);
@@ -324,8 +324,8 @@ void StepLoop::BeginExchange(PreparedStep* pull) {
     batch.place = closure.place();
     batch.ordinal = pull->ordinal;
     batch.step = closure.step().step();
-    batch.slot = static_cast<uint32_t>(pull->slot);
-    program->executable->UseSlot(pull->slot);
+    batch.lane = static_cast<uint32_t>(pull->lane);
+    program->executable->UseLane(pull->lane);
     batch.items = program->executable->pulls();
   }
   const bool apart =
@@ -407,10 +407,10 @@ StepLoop::PendingPush StepLoop::MakePush(const PreparedStep& step, StepProgram* 
   push.batch.stamp.place = closure.place();
   push.batch.stamp.timeline = step.timeline;
   push.batch.stamp.weight = program->executable->weight();
-  push.batch.stamp.step = StepPlace::Of(closure.step());
+  push.batch.stamp.step = StepMembership::Of(closure.step());
   push.batch.stamp.iteration_offset = closure.iteration_offset();
   push.batch.items = program->executable->pushes();
-  push.batch.slot = static_cast<uint32_t>(step.slot);
+  push.batch.lane = static_cast<uint32_t>(step.lane);
   return push;
 }
 

@@ -71,7 +71,7 @@ struct StepMetrics {
 // that does not train only pulls.
 //
 // With `pull_ahead: n` (PullAhead), the push of a step travels with the pull of the step n + 1
-// behind it. The exchange overlaps with the run of the step between them whose turn it is:
+// after it. The exchange overlaps with the run of the step between them whose turn it is:
 //
 //   Bind, Prepare step k + n ─► begin exchange(push k - 1, pull k + n) ─► Run step k ─► finish it
 //
@@ -126,7 +126,7 @@ class StepLoop {
   absl::Status Prepare(PreparedStep* step);
   bool IsDue(const PreparedStep* pull);
   void RunFront();
-  // Runs the step of this slot. If dense gradients are summed among the workers, `sums` is set, and
+  // Runs the step of this lane. If dense gradients are summed among the workers, `sums` is set, and
   // the sums begin meanwhile.
   absl::Status RunStep(const PreparedStep& step, StepProgram* program, DenseSums** sums);
   // Looks for gradients that are not finite, if the program has a loss scale. Returns true if the

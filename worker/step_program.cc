@@ -44,7 +44,7 @@ absl::Status BindStep(StepProgram* program, ClosureRun* run, uint32_t ordinal, d
   bound.insert(bound.end(), arguments.begin(), arguments.end());
   if (program->executable->program().loss_scaling.enabled()) {
     const auto scale = static_cast<float>(loss_scale);
-    // Slots may refer to the tensor, so it never changes.
+    // Lanes may refer to the tensor, so it never changes.
     if (program->scale.values<float>()[0] != scale) program->scale = Tensor::Scalar(scale);
     bound.push_back(program->scale);
   }

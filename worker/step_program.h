@@ -29,7 +29,7 @@ struct StepProgram {
   Tensor scale = Tensor::Scalar(0.0f);  // the loss scale that was bound last
 };
 
-// Binds step `ordinal` of a closure to the current slot: the next batch of the closure's resource,
+// Binds step `ordinal` of a closure to the current lane: the next batch of the closure's resource,
 // then the closure's arguments, then `loss_scale` if the program has one. The steps of a closure
 // are bound in their order, and no other closure between them. Errors: those of Resources::Next and
 // Executable::Bind; InvalidArgument if the closure has no lease for the step.

@@ -315,20 +315,20 @@ v1::TaskFigures WorkerServer::Figures() {
 
 absl::Status WorkerServer::PlaceVariables(uint64_t job) {
   if (options_.local_servers == nullptr || places_job_ == job) return absl::OkStatus();
-  auto places = options_.local_servers->PlaceVariables(options_.index, job);
+  auto copies = options_.local_servers->PlaceVariables(options_.index, job);
   // The tablets are being restored: the chief gets the closure back.
-  if (absl::IsUnavailable(places.status())) {
-    return Aborted("{}", std::string(places.status().message()));
+  if (absl::IsUnavailable(copies.status())) {
+    return Aborted("{}", std::string(copies.status().message()));
   }
   places_job_ = job;
-  places_ = places.ok() ? *std::move(places) : DevicePlaces();
-  if (!places.ok()) {
-    options_.log->Failure(LogLevel::kWarning, "variables_stay_in_host_memory", places.status());
+  copies_ = copies.ok() ? *std::move(copies) : DeviceCopies();
+  if (!copies.ok()) {
+    options_.log->Failure(LogLevel::kWarning, "variables_stay_in_host_memory", copies.status());
   }
-  if (places_.readers.empty()) return absl::OkStatus();
+  if (copies_.readers.empty()) return absl::OkStatus();
   options_.log->Info(
       "variables_on_device",
-      {{"device", devices_[0]->name()}, {"bytes", places_.readers[places_.home]->memory_bytes()}});
+      {{"device", devices_[0]->name()}, {"bytes", copies_.readers[copies_.home]->memory_bytes()}});
   return absl::OkStatus();
 }
 
@@ -340,8 +340,8 @@ absl::StatusOr<bool> WorkerServer::CompileOnDevice(const Work& work, CompileOpti
     return false;
   }
   COHORT_RETURN_IF_ERROR(PlaceVariables(work.job));
-  if (places_.readers.empty()) return false;
-  options.variables = places_.readers[places_.home].get();
+  if (copies_.readers.empty()) return false;
+  options.variables = copies_.readers[copies_.home].get();
   auto executable = Executable::Compile(*work.program, options);
   if (absl::IsUnimplemented(executable.status())) {
     options_.log->Failure(LogLevel::kInfo, "variables_not_resident", executable.status());

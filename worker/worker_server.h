@@ -19,7 +19,7 @@
 #include "common/device/devices.h"
 #include "common/exchange/remote_access.h"
 #include "common/exec/local_devices.h"
-#include "common/optimizers/device_places.h"
+#include "common/optimizers/device_copies.h"
 #include "common/rpc/task/served_task.h"
 #include "worker/gradient_ring.h"
 #include "worker/peer_devices.h"
@@ -85,7 +85,7 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   bool WaitForStepThread(TimePoint deadline);
 
   absl::Status OpenDevices();
-  // Moves the variables of a job to their places. Errors: Aborted: that is not possible now.
+  // Moves the variables of a job to devices. Errors: Aborted: that is not possible now.
   absl::Status PlaceVariables(uint64_t job);
   // Returns false if the program works on variables in the host's memory. Errors: those of Compile.
   absl::StatusOr<bool> CompileOnDevice(const Work& work, CompileOptions options,
@@ -114,7 +114,7 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   std::vector<std::shared_ptr<Device>> devices_;  // none: the CPU
   // Of the variables of a job, with this worker's device as home; no readers: in the host's memory.
   // Only the step thread uses them.
-  DevicePlaces places_;
+  DeviceCopies copies_;
   std::optional<uint64_t> places_job_;  // theirs
   RealClock clock_;
   MetricsRegistry registry_;

@@ -56,7 +56,7 @@ TEST_CASE("a program whose step is too large is refused, in any order of the cal
   }
 }
 
-TEST_CASE("a step whose gradients workers clip is registered behind its variables") {
+TEST_CASE("a step whose gradients workers clip is registered after its variables") {
   ProgramBuilder b("step");
   const Expr w = b.Read("w", {DType::kFloat32, {{4, 0}}});
   b.SetLoss(NumElements(w));

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "common/base/status.h"
-#include "common/graph/device_place.h"
+#include "common/graph/device_name.h"
 #include "common/graph/expr.h"
 #include "common/model/layers/layer.h"
 #include "common/model/layers/layer_names.h"
@@ -86,7 +86,7 @@ Layer::Layer(VariableSet* variables, const KerasClass& layer) : state_(new State
   state_->where = fmt::format("layer \"{}\" ({})", state_->name, layer.name);
   absl::Status status = FindLayerClass(given, &state_->layer_class, &state_->config);
   if (status.ok() && !state_->device.empty()) {
-    status = ParseDevicePlace(state_->device).status();
+    status = ParseDeviceName(state_->device).status();
     if (!status.ok()) state_->layer_class = nullptr;
   }
   if (status.ok() && state_->layer_class->build == nullptr) {

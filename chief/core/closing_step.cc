@@ -47,7 +47,7 @@ void ClosingStep::ScaleLoss(bool finite) {
   *behind_.mutable_loss_scale() = close_.loss_scale();
   if (scale.scale() >= before) return;
   outbox_->effects()->Note("loss_scale_halved",
-                           fmt::format("to {} behind step {}, whose gradient is not finite",
+                           fmt::format("to {} after step {}, whose gradient is not finite",
                                        scale.scale(), close_.step()));
 }
 

@@ -40,7 +40,7 @@ class ClosingStep {
         waits_for_(std::move(servers)) {}
 
   const v1::CloseStep& close() const { return close_; }
-  // The boundary behind the step, if this chief began to close it.
+  // The boundary after the step, if this chief began to close it.
   const v1::StepPosition& behind() const { return behind_; }
 
   // Edges (1) and (3).

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "chief/core/core_types.h"
-#include "common/graph/step_place.h"
+#include "common/graph/step_membership.h"
 
 namespace cohort {
 
@@ -39,7 +39,7 @@ struct Closure {
   uint32_t attempt = 0;       // the last attempt that was dispatched
   uint32_t held_attempt = 0;  // in flight: the attempt that the worker has
   uint32_t min_attempt = 1;   // results of older attempts belong to an older timeline
-  StepPlace step;             // its synchronous step, from its first dispatch
+  StepMembership step;        // its synchronous step, from its first dispatch
   uint32_t ring_places = 0;   // v1.Closure.ring_places
   std::unique_ptr<v1::ClosureResult> heard;  // kHeard: the result
   int copy_worker = -1;                      // a worker that runs it, too; -1: none
@@ -53,7 +53,7 @@ struct Closure {
 // and lists the closures in flight by worker.
 //
 // Closures that wait again come first, in the order of their ids, because a closure that stays open
-// delays those far behind it. The others follow in the order in which they were scheduled. Training
+// delays those far after it. The others follow in the order in which they were scheduled. Training
 // closures and other closures have separate lines, because a cut stops only training closures.
 class ClosureQueue {
  public:
@@ -107,7 +107,7 @@ class ClosureQueue {
   // The id that Dispatch takes next; 0 if none waits.
   uint64_t Next(bool training = true, bool others = true) const;
   // Returns the training closures of the job runner that a cut must name as pending, by id.
-  // Fresh closures behind all used places are not among them: their places count as unused, and
+  // Fresh closures after all used places are not among them: their places count as unused, and
   // lower `*first_fresh_place`.
   std::vector<const Closure*> Pending(uint64_t* first_fresh_place) const;
 

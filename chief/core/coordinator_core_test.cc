@@ -127,7 +127,7 @@ TEST_CASE("a closure that kills every worker ends with an error that names them"
   CHECK(world.core().TakeError().ok());  // raised once
 }
 
-TEST_CASE("what is finished behind an open closure is bounded") {
+TEST_CASE("what is finished after an open closure is bounded") {
   TestWorld world(2, 1);
   world.options.max_ids_ahead = 50;
   world.StartServing();

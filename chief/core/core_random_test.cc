@@ -196,7 +196,7 @@ std::string TextOf(const absl::StatusOr<Recovered>& recovered) {
   return text;
 }
 
-// Recovery from each base and the records behind it equals recovery from all records, whether the
+// Recovery from each base and the records after it equals recovery from all records, whether the
 // journal ends at the end or in between. Returns how many bases there are.
 size_t CheckBases(const TestWorld& world) {
   const ManifestReader read = [&](const std::string& path) { return world.ManifestOf(path); };

@@ -56,7 +56,7 @@ TEST_CASE("a cut waits only for the closures that workers have begun") {
   const v1::Manifest& manifest = world.checkpoints.at(world.newest).manifest;
   const FakePs& saved = world.checkpoints.at(world.newest).state.at(0);
   CHECK(saved.places.size() == 2);
-  // The places between the two that have run are pending. Those behind them count as unused.
+  // The places between the two that have run are pending. Those after them count as unused.
   CHECK(manifest.step() == saved.places.rbegin()->first + 1);
   CHECK(static_cast<size_t>(manifest.chief().pending_size()) == manifest.step() - 2);
   CHECK(EachPlaceOnce(world, 20));

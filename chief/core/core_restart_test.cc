@@ -336,10 +336,10 @@ TEST_CASE("what is unfinished goes before new closures, whenever it is scheduled
   TestWorld world(1, 1);
   LeaveTwoUnfinished(&world);
   uint64_t place = 2;
-  SECTION("behind new ones") {
+  SECTION("after new ones") {
     for (; place < 4; ++place) REQUIRE(world.ScheduleJob(place, 1, 100).ok());
   }
-  SECTION("behind as many as there is room for") {
+  SECTION("after as many as there is room for") {
     for (; !world.core().view().closures.queue().full(); ++place)
       REQUIRE(world.ScheduleJob(place, 1, 100).ok());
     CHECK(absl::IsResourceExhausted(world.ScheduleJob(place, 1, 100).status()));

@@ -40,7 +40,7 @@ struct CoreOptions : JobSettings {
   size_t queue_capacity = 262'144;  // closures; Schedule refuses more
   uint32_t max_give_backs = 64;     // times that workers may give one closure back
   // Dispatch waits at an id that is so far above the settled watermark. This bounds what cuts and
-  // tablets remember behind a closure that stays open (ChiefCut.finished, the applied sets).
+  // tablets remember after a closure that stays open (ChiefCut.finished, the applied sets).
   uint64_t max_ids_ahead = 262'144;
 
   int64_t settle_interval_us = 50'000;

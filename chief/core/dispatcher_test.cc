@@ -285,7 +285,7 @@ TEST_CASE("a replica whose stream was lost keeps its part of the step") {
   CHECK(d.Of(4).step.step_try == step_try);
 }
 
-TEST_CASE("the mode changes behind the last closure of a ring") {
+TEST_CASE("the mode changes after the last closure of a ring") {
   InRing d;
   d.QueueMany(1, 3);
   REQUIRE(d.steps.SetMode({.mode = ConsistencyMode::kSync, .closures_per_step = 2}).ok());

@@ -27,7 +27,7 @@ struct StepMember {
 // the iteration and loss scale of the optimizers. A step that is being closed lies before this
 // boundary.
 //
-//   empty ─(1) Enter─► open ─(2) Hear: complete()─► TakeMembers ─► empty, behind the next boundary
+//   empty ─(1) Enter─► open ─(2) Hear: complete()─► TakeMembers ─► empty, after the next boundary
 //                       └────(3) Abandon: an error, or a ring that lacks a member─► empty, next try
 class OpenStep {
  public:
@@ -97,7 +97,7 @@ class OpenStep {
   std::vector<StepMember> members_;  // by index
   size_t heard_ = 0;                 // members
   uint64_t places_end_ = 0;          // the end of the epoch of the job runner's members
-  uint64_t next_place_ = 0;          // behind the last member
+  uint64_t next_place_ = 0;          // after the last member
   uint32_t ring_closures_ = 0;       // RingClosures of the first member
   int waiting_ = 0;                  // clients that wait
 };

@@ -90,7 +90,7 @@ class Steps {
   const ModeSwitch& mode() const { return mode_; }
   bool sync() const { return mode_.sync(); }
   const OpenStep& open() const { return open_; }
-  // True if no step is being closed: open().begin() is the boundary behind the newest step that all
+  // True if no step is being closed: open().begin() is the boundary after the newest step that all
   // servers have closed. A snapshot that is taken now has whole steps.
   bool at_boundary() const { return !closing_.has_value(); }
   // Closed synchronous steps, over the whole job.

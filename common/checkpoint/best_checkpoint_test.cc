@@ -121,7 +121,7 @@ TEST_CASE("a best checkpoint that is torn is refused by name, and the next best 
   Write(dir.path(), {.id = {2, 2, 3}, .value = 0.2});
   Write(dir.path(), {.id = {2, 2, 4}, .value = 0.05, .metric = "val_accuracy"});
   const auto last = Write(dir.path(), {.id = {2, 2, 5}, .best = "ckpt-2-2-2", .best_value = 0.1});
-  Write(dir.path(), {.id = {2, 2, 6}, .value = 0.02});  // behind it
+  Write(dir.path(), {.id = {2, 2, 6}, .value = 0.02});  // after it
   std::vector<std::string> refused;
   const auto best = [&] {
     refused.clear();

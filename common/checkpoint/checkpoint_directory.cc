@@ -101,7 +101,7 @@ absl::StatusOr<std::vector<std::string>> DeleteOldCheckpoints(const std::string&
       ++kept;
       continue;
     }
-    // An uncommitted one behind the newest may be a cut under way.
+    // An uncommitted one after the newest may be a cut under way.
     if (entry->id == *newest_valid || (!committed && entry->id > *newest_valid)) continue;
     if (entry->id == options.best) continue;
     if (options.may_delete) COHORT_RETURN_IF_ERROR(options.may_delete());

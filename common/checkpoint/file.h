@@ -32,7 +32,7 @@ class DurableFile {
   // Appends all bytes. After an error a part may have been written: see bytes().
   absl::Status Append(const void* data, size_t bytes);
   absl::Status Sync();
-  // Cuts the file off behind `bytes`.
+  // Cuts the file off after `bytes`.
   absl::Status Truncate(uint64_t bytes);
   // Gives it another name, and replaces what has that name. The caller syncs the directory.
   absl::Status RenameTo(const std::string& path);

@@ -23,7 +23,7 @@ constexpr std::string_view kJournalPrefix = "journal-";
 constexpr std::string_view kNewSuffix = ".new";
 constexpr uint64_t kMaxJournalBytes = uint64_t{4} << 30;
 
-// The number behind `prefix`; nullopt for any other name.
+// The number after `prefix`; nullopt for any other name.
 std::optional<uint64_t> NumberOf(std::string_view name, std::string_view prefix) {
   if (name.substr(0, prefix.size()) != prefix) return std::nullopt;
   const std::string_view digits = name.substr(prefix.size());
@@ -91,7 +91,7 @@ absl::StatusOr<Segment> ReadSegment(const std::string& directory, uint64_t gener
   return segment;
 }
 
-// The newest segment that starts with a base and those behind it, oldest first; all if none does.
+// The newest segment that starts with a base and those after it, oldest first; all if none does.
 absl::StatusOr<std::vector<Segment>> ReadSegments(const std::string& directory) {
   COHORT_ASSIGN_OR_RETURN(const auto generations, NumbersIn(directory, {kJournalPrefix}));
   std::vector<Segment> segments;
@@ -104,7 +104,7 @@ absl::StatusOr<std::vector<Segment>> ReadSegments(const std::string& directory) 
   return segments;
 }
 
-// Finds files that are missing behind the first one. Those before it are not needed, or may have
+// Finds files that are missing after the first one. Those before it are not needed, or may have
 // been moved away together, which CheckBeginning finds.
 absl::Status CheckFiles(const std::string& directory, const std::vector<Segment>& segments,
                         const JournalPosition& held) {
@@ -161,7 +161,7 @@ absl::Status CheckBeginning(const std::string& path,
   return absl::OkStatus();
 }
 
-// Moves a segment's records behind those in `all`.
+// Moves a segment's records after those in `all`.
 absl::Status Join(Segment* segment, std::vector<v1::JournalRecord>* all) {
   if (segment->records.empty()) return absl::OkStatus();
   // Records that the previous chief appended after this one had read its file.
@@ -288,7 +288,7 @@ absl::Status Journal::AppendAll(std::span<const v1::JournalRecord> records) {
   COHORT_RETURN_IF_ERROR(Encode(records, &bytes).status());
   const uint64_t begin = file_->bytes();
   if (const absl::Status written = file_->Append(bytes.data(), bytes.size()); !written.ok()) {
-    // A part of a record in the middle would make everything behind it unreadable.
+    // A part of a record in the middle would make everything after it unreadable.
     if (const absl::Status cut = file_->Truncate(begin); !cut.ok()) {
       broken_ = Annotate(cut, "the journal's torn tail stays");
     }

@@ -49,13 +49,13 @@ struct JournalPosition {
 //   after the rename                     the new segment
 //   before the old files are deleted     the new segment; the next one deletes them
 //
-// Later records are appended behind. A torn tail (a part of a record, or a bad checksum without a
-// whole record behind it) was never durable and is ignored. Other damage is DataLoss that names the
+// Later records are appended. A torn tail (a part of a record, or a bad checksum without a
+// whole record after it) was never durable and is ignored. Other damage is DataLoss that names the
 // file and the offset, and so is a gap in the numbers.
 //
 // A tail that was cut between two records looks like one that was never written. Two things find
 // more losses: a claim that is not empty, without its journal; and the newest manifest, which names
-// the last record that was durable when it was written (JournalPosition). Only the records behind
+// the last record that was durable when it was written (JournalPosition). Only the records after
 // both the segment's first one and that position can be lost unnoticed. All files may be missing
 // together: then the job continues from its newest checkpoint.
 //
@@ -96,7 +96,7 @@ class Journal {
   // use, unless broken().
   absl::Status StartSegment(std::span<const v1::JournalRecord> records);
 
-  // Bytes behind the first record of the segment.
+  // Bytes after the first record of the segment.
   uint64_t bytes_behind_base() const { return file_->bytes() - base_bytes_; }
   // Nothing can be appended any more.
   bool broken() const { return !broken_.ok(); }

@@ -12,7 +12,7 @@ namespace cohort {
 namespace {
 
 constexpr size_t kFrameBytes = 8;
-// Every record starts with its number, field 1: this byte. It makes the search behind damage cheap.
+// Every record starts with its number, field 1: this byte. It makes the search after damage cheap.
 constexpr char kFirstByte = 0x08;
 
 void AppendUint32(uint32_t value, std::string* out) {
@@ -64,7 +64,7 @@ absl::Status CheckMetrics(const v1::JournalRecord& record) {
   }
 }
 
-// The offset of the next whole record behind the start of `bytes`.
+// The offset of the next whole record after the start of `bytes`.
 std::optional<size_t> FindRecord(std::string_view bytes) {
   size_t size = 0;
   for (size_t at = 1; at + kFrameBytes < bytes.size(); ++at) {

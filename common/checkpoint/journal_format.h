@@ -22,7 +22,7 @@ absl::Status AppendJournalFrame(const v1::JournalRecord& record, std::string* ou
 
 // The records in the bytes of one journal file. Bytes at the end that are not a record are a torn
 // tail, which is left out (`torn_bytes`, if not null, receives its size). If a whole record is
-// anywhere behind them, they are damage: DataLoss that names `path` and the offset. So are metrics
+// anywhere after them, they are damage: DataLoss that names `path` and the offset. So are metrics
 // beyond their limits. A newer format: the error of CheckFormat.
 absl::StatusOr<std::vector<v1::JournalRecord>> ParseJournal(std::string_view bytes,
                                                             std::string_view path,

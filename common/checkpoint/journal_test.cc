@@ -324,7 +324,7 @@ TEST_CASE("a crash at any point of the start of a segment leaves a whole journal
   }
 }
 
-TEST_CASE("a base stands for all positions up to its number, and for none behind it") {
+TEST_CASE("a base stands for all positions up to its number, and for none after it") {
   Segments s;
   REQUIRE(s.journal->StartSegment(std::vector{Base(4)}).ok());
   CHECK(s.Numbers({1, 3, "an older manifest"}) == std::vector<uint64_t>{4});
@@ -345,7 +345,7 @@ TEST_CASE("a segment whose first record is damaged is refused, not passed over")
   s.journal.reset();
   s.dir.Write("journal-1", s.former);
   std::string bytes = testing::ReadAllBytes(s.dir / "journal-2");
-  SECTION("with records behind it") { bytes[10] = static_cast<char>(bytes[10] ^ 1); }
+  SECTION("with records after it") { bytes[10] = static_cast<char>(bytes[10] ^ 1); }
   SECTION("cut inside it") { bytes.resize(10); }
   s.dir.Write("journal-2", bytes);
   const absl::Status refused = Journal::ReadAll(s.dir.path()).status();

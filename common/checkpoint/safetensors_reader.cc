@@ -89,7 +89,7 @@ absl::Status ParseMetadata(const Json& entry, std::map<std::string, std::string>
   return absl::OkStatus();
 }
 
-// The tensors must fill the data: no holes, no overlaps, nothing behind them.
+// The tensors must fill the data: no holes, no overlaps, nothing after them.
 absl::Status CheckContiguous(const std::vector<TensorInfo>& tensors, uint64_t data_bytes) {
   uint64_t at = 0;
   for (const TensorInfo& info : tensors) {

@@ -424,7 +424,7 @@ TEST_CASE("a chunk that contradicts its operation fails the group and names its 
       (*group)->Begin({.name = {1, 1, 0}, .buffer = std::span(buffer), .part_ends = ends}).ok());
   v1::CollectiveHeader& header = *chunk.mutable_header();
   if (wrong == 0) header.set_signature(header.signature() + 1);
-  if (wrong == 1) header.set_begin(6);  // it ends behind the buffer
+  if (wrong == 1) header.set_begin(6);  // it ends after the buffer
   if (wrong == 2) header.set_count(6);
   if (wrong == 3) header.set_begin(uint64_t{1} << 59);
   if (wrong == 4) chunk.set_payload(std::string(19, '\x41'));

@@ -123,7 +123,7 @@ inline std::string TfRecord(std::string_view data) {
          number(MaskedCrc32c(data), 4);
 }
 
-// Puts a chunk behind the header of a PNG.
+// Puts a chunk after the header of a PNG.
 inline void AddPngChunk(std::string_view type_and_data, std::string* png) {
   const auto number = [](size_t value) {
     std::string text;

@@ -50,7 +50,7 @@ struct GraphCopy {
   bool to_device = false;  // else to the host
 };
 
-// c[i] = a[i] b[i] for `batch` pairs of matrices that lie behind one another: a[m,k], b[k,n], row
+// c[i] = a[i] b[i] for `batch` pairs of matrices that lie one after another: a[m,k], b[k,n], row
 // by row, either one stored transposed. float32 or float64. With another precision than float32, a
 // and b hold 16-bit values; c is float32, and so are the sums.
 struct MatrixProduct {

@@ -89,8 +89,8 @@ bool CountPush(const v1::PushResult& result, uint32_t attempt, uint32_t* attempt
 
 absl::Status Exchange::Begin(std::shared_ptr<const ProgramRoutes> routes, const PushBatch* push,
                              const PullBatch* pull, int64_t now_us) {
-  if (push != nullptr) EndLoans(push->slot);
-  if (pull != nullptr) EndLoans(pull->slot);
+  if (push != nullptr) EndLoans(push->lane);
+  if (pull != nullptr) EndLoans(pull->lane);
   if (push != nullptr && push->stamp.timeline != routes->timeline) {
     return Aborted("closure {} was pulled on timeline {}, the job is on {}", push->stamp.closure,
                    push->stamp.timeline, routes->timeline);
@@ -103,7 +103,7 @@ absl::Status Exchange::Begin(std::shared_ptr<const ProgramRoutes> routes, const 
   pull_place_ = has_pull_ ? pull->place : 0;
   pull_ordinal_ = has_pull_ ? pull->ordinal : 0;
   pull_step_ = has_pull_ ? pull->step : 0;
-  pull_slot_ = has_pull_ ? pull->slot : 0;
+  pull_lane_ = has_pull_ ? pull->lane : 0;
   result_ = {};
   status_ = absl::OkStatus();
   attempt_seen_ = 0;
@@ -117,7 +117,7 @@ absl::Status Exchange::Begin(std::shared_ptr<const ProgramRoutes> routes, const 
     tablet.hold = Hold::kNone;
     tablet.held_since_us = -1;
     tablet.pushed_version =
-        has_push_ ? KnownVersion(push->slot, routes_->tablets[t].tablet) : uint64_t{0};
+        has_push_ ? KnownVersion(push->lane, routes_->tablets[t].tablet) : uint64_t{0};
     tablet.version = 0;
   }
   servers_.resize(routes_->servers.size());
@@ -325,13 +325,13 @@ void Exchange::NoteLoan(size_t t, uint64_t sequence) {
     const PullPiece& piece = plan_.pull(i);
     if (piece.lent == nullptr || *piece.lent == nullptr) continue;
     const size_t server = static_cast<size_t>(routes_->tablets[t].server);
-    loans_.push_back({pull_slot_, routes_->servers[server].ps, sequence});
+    loans_.push_back({pull_lane_, routes_->servers[server].ps, sequence});
     return;
   }
 }
 
-void Exchange::EndLoans(uint32_t slot) {
-  std::erase_if(loans_, [slot](const Loan& loan) { return loan.slot == slot; });
+void Exchange::EndLoans(uint32_t lane) {
+  std::erase_if(loans_, [lane](const Loan& loan) { return loan.lane == lane; });
 }
 
 // Takes the piece's next units where they are, if all of its units so far lie in one run of lent
@@ -517,7 +517,7 @@ void Exchange::CheckDone() {
   }
   if (has_pull_) {
     for (size_t t = 0; t < tablets_.size(); ++t) {
-      KnownVersion(pull_slot_, routes_->tablets[t].tablet) = tablets_[t].version;
+      KnownVersion(pull_lane_, routes_->tablets[t].tablet) = tablets_[t].version;
     }
   }
   End(State::kDone, absl::OkStatus());
@@ -562,9 +562,9 @@ int Exchange::FindTablet(uint32_t tablet, int server) const {
   return found ? static_cast<int>(it - tablets.begin()) : -1;
 }
 
-uint64_t& Exchange::KnownVersion(uint32_t slot, uint32_t tablet) {
-  if (versions_.size() <= slot) versions_.resize(slot + 1);
-  std::vector<uint64_t>& versions = versions_[slot];
+uint64_t& Exchange::KnownVersion(uint32_t lane, uint32_t tablet) {
+  if (versions_.size() <= lane) versions_.resize(lane + 1);
+  std::vector<uint64_t>& versions = versions_[lane];
   if (versions.size() <= tablet) versions.resize(tablet + 1, 0);
   return versions[tablet];
 }

@@ -142,9 +142,9 @@ class Exchange {
     std::string why;
   };
 
-  // A request whose answer lent values that the step in this slot reads.
+  // A request whose answer lent values that the step in this lane reads.
   struct Loan {
-    uint32_t slot;
+    uint32_t lane;
     uint32_t ps;
     uint64_t sequence;
   };
@@ -169,7 +169,7 @@ class Exchange {
   bool Lend(const PullPiece& piece, const v1::PulledEntry& entry, const PayloadPieces& pieces,
             bool lent);
   void NoteLoan(size_t tablet, uint64_t sequence);
-  void EndLoans(uint32_t slot);
+  void EndLoans(uint32_t lane);
   void OnFenced(size_t tablet, uint64_t generation, uint64_t timeline, uint64_t term,
                 uint64_t sent_timeline, int64_t now_us);
   void HoldTablet(size_t tablet, Hold hold, std::string why, int64_t now_us);
@@ -186,7 +186,7 @@ class Exchange {
   bool PushPending(size_t server) const;
   int FindServer(uint32_t ps) const;
   int FindTablet(uint32_t tablet, int server) const;
-  uint64_t& KnownVersion(uint32_t slot, uint32_t tablet);
+  uint64_t& KnownVersion(uint32_t lane, uint32_t tablet);
 
   const ExchangeOptions options_;
   State state_ = State::kIdle;
@@ -196,7 +196,7 @@ class Exchange {
   uint64_t generation_ = 0;
   uint64_t watermark_ = 0;
   uint64_t next_sequence_ = 1;
-  // By slot and tablet number: the version of the last pull.
+  // By lane and tablet number: the version of the last pull.
   std::vector<std::vector<uint64_t>> versions_;
   std::vector<Loan> loans_;
 
@@ -209,7 +209,7 @@ class Exchange {
   uint64_t pull_place_ = 0;
   uint32_t pull_ordinal_ = 0;
   uint64_t pull_step_ = 0;
-  uint32_t pull_slot_ = 0;
+  uint32_t pull_lane_ = 0;
   std::vector<Server> servers_;  // by routes_->servers
   std::vector<Tablet> tablets_;  // by routes_->tablets
   uint32_t attempt_seen_ = 0;    // an attempt that a tablet has applied; 0: none known

@@ -54,7 +54,7 @@ TEST_CASE("the push of a step and the pull of the next travel in one request per
   for (const ModelTablet& tablet : world.tablets) CHECK(tablet.log.size() == 1);
 }
 
-TEST_CASE("the staleness of a push counts from the pull in its slot") {
+TEST_CASE("the staleness of a push counts from the pull in its lane") {
   World world;
   Exchange exchange{ExchangeOptions{}};
   const auto routes = world.MakeRoutes();
@@ -62,14 +62,14 @@ TEST_CASE("the staleness of a push counts from the pull in its slot") {
   constexpr uint32_t kAhead = 2;
   for (uint32_t s = 0; s < kAhead; ++s) {  // two pulls before the first push
     PullBatch pull = step.Pull();
-    pull.slot = s;
+    pull.lane = s;
     REQUIRE(exchange.Begin(routes, nullptr, &pull, 0).ok());
     Serve(&world, &exchange, 0);
   }
   for (uint64_t closure = 1; closure <= 5; ++closure) {
     PushBatch push = step.Push(closure);
     PullBatch pull = step.Pull();
-    push.slot = pull.slot = static_cast<uint32_t>((closure - 1) % kAhead);
+    push.lane = pull.lane = static_cast<uint32_t>((closure - 1) % kAhead);
     REQUIRE(exchange.Begin(routes, &push, &pull, 0).ok());
     Serve(&world, &exchange, 0);
     REQUIRE(exchange.state() == State::kDone);
@@ -91,10 +91,10 @@ struct LendingWorld {
     copied.assign(128, -1);
   }
 
-  PullBatch Pull(uint32_t slot) {
+  PullBatch Pull(uint32_t lane) {
     items = {{.variable = 0, .destination = copied.data(), .lent = &lent[0]},
              {.variable = 1, .destination = copied.data() + 64, .lent = &lent[1]}};
-    return {.items = items, .slot = slot};
+    return {.items = items, .lane = lane};
   }
   // Begins a pull and returns its request.
   v1::PushPullHeader Begin(const PullBatch& pull, const PushBatch* push = nullptr) {
@@ -193,13 +193,13 @@ TEST_CASE("values that are not in one run of lent memory are copied as a whole")
   CHECK(w.exchange.counters().bytes_copied == 128 * 4);
 }
 
-TEST_CASE("requests name the answers whose values are still read, until the slot is used again") {
+TEST_CASE("requests name the answers whose values are still read, until the lane is used again") {
   LendingWorld w;
   const auto reading = [](const v1::PushPullHeader& request) {
     return std::vector<uint64_t>(request.reading().begin(), request.reading().end());
   };
-  const auto pull = [&](uint32_t slot) {
-    const v1::PushPullHeader request = w.Begin(w.Pull(slot));
+  const auto pull = [&](uint32_t lane) {
+    const v1::PushPullHeader request = w.Begin(w.Pull(lane));
     w.Answer(request, w.AllLent());
     REQUIRE(w.exchange.state() == State::kDone);
     return request;
@@ -208,14 +208,14 @@ TEST_CASE("requests name the answers whose values are still read, until the slot
   CHECK(reading(first).empty());
   const v1::PushPullHeader second = pull(1);
   CHECK(reading(second) == std::vector<uint64_t>{first.sequence()});
-  const v1::PushPullHeader third = pull(0);  // the slot is used again
+  const v1::PushPullHeader third = pull(0);  // the lane is used again
   CHECK(reading(third) == std::vector<uint64_t>{second.sequence()});
   // A push ends what its step has read.
   float gradient[64] = {};
   const PushItem item{0, PushKind::kGradient, false, {}, gradient, 0};
   PushBatch push{{}, {&item, 1}};
   push.stamp = {.closure = 1, .attempt = 1, .timeline = 1};
-  push.slot = 0;
+  push.lane = 0;
   const PullBatch pulled = w.Pull(2);
   const v1::PushPullHeader fourth = w.Begin(pulled, &push);
   CHECK(reading(fourth) == std::vector<uint64_t>{second.sequence()});

@@ -13,7 +13,7 @@
 
 #include "common/base/mutex.h"
 #include "common/exchange/exchange_message.h"
-#include "common/optimizers/device_places.h"
+#include "common/optimizers/device_copies.h"
 
 namespace cohort {
 
@@ -55,9 +55,9 @@ class LocalServer {
   virtual std::unique_ptr<LocalConnection> Connect(std::function<void()> wake) = 0;
   virtual bool ended() const = 0;
 
-  // Gives the variables places on devices, where steps read and update them. Errors: Unavailable:
+  // Gives the variables copies on devices, where steps read and update them. Errors: Unavailable:
   // it serves no variables now; others: they cannot lie there.
-  virtual absl::Status Reside(const DevicePlaces& places) = 0;
+  virtual absl::Status Reside(const DeviceCopies& copies) = 0;
   // Executes a request of a step on such a device, on this thread. Returns false if it has no
   // answer now: its pull must wait for CloseStep, or the server has ended.
   virtual bool Handle(const RequestView& request, const DeviceParts& device,
@@ -85,11 +85,11 @@ class LocalServers {
   }
   // A worker has this device, and no other. All are added before the first step.
   void AddDevice(int worker, std::shared_ptr<Device> device);
-  // The places of a job's variables, with that on the device of this worker as home. No readers:
+  // The copies of a job's variables, with that on the device of this worker as home. No readers:
   // they live in the host's memory, because a worker has no device. `job`: counts the jobs of this
   // process; each has variables of its own. Errors: those of LocalServer::Reside; then all live in
   // the host's memory.
-  absl::StatusOr<DevicePlaces> PlaceVariables(int worker, uint64_t job);
+  absl::StatusOr<DeviceCopies> PlaceVariables(int worker, uint64_t job);
   // Null if the server with this incarnation is not one of this process.
   std::shared_ptr<LocalServer> Find(uint64_t incarnation) const {
     MutexLock lock(&mu_);
@@ -108,7 +108,7 @@ class LocalServers {
   std::map<uint64_t, Server> servers_ ABSL_GUARDED_BY(mu_);
   std::map<int, std::shared_ptr<Device>> devices_ ABSL_GUARDED_BY(mu_);  // by worker
   // Readers in the order of devices_. None before all servers have moved their variables there.
-  DevicePlaces places_ ABSL_GUARDED_BY(mu_);
+  DeviceCopies copies_ ABSL_GUARDED_BY(mu_);
   uint64_t job_ ABSL_GUARDED_BY(mu_) = 0;  // theirs
 };
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/graph/program.h"
-#include "common/graph/step_place.h"
+#include "common/graph/step_membership.h"
 
 namespace cohort {
 
@@ -22,7 +22,7 @@ struct PullItem {
   void* destination = nullptr;    // dense: the whole variable. Rows: keys.size() rows
   // Dense, if not null: the access may lend the value instead of copying it. It then sets `*lent`
   // to the whole variable, aligned to kLentAlignment, in memory that nobody writes until the next
-  // Begin whose push or pull names this pull's slot, or until the access is destroyed. It sets null
+  // Begin whose push or pull names this pull's lane, or until the access is destroyed. It sets null
   // if the value is in `destination`.
   const void** lent = nullptr;
 
@@ -47,7 +47,7 @@ struct PushStamp {
   uint64_t place = 0;     // place of the closure's first step; the step is place + ordinal
   uint64_t timeline = 0;  // timeline of the pull
   double weight = 0;      // divisor of the summed gradient
-  StepPlace step;
+  StepMembership step;
   int64_t iteration_offset = 0;  // async: the optimizer sees place + ordinal + this
 };
 
@@ -64,7 +64,7 @@ struct PushBatch {
   // of the items. The servers then expect the sum of each shard from one push of the step.
   bool sums_dense = false;
   std::span<const ShardSum> sums;  // those that this push brings; ascending by shard
-  uint32_t slot = 0;               // that of the pull from which it was computed
+  uint32_t lane = 0;               // that of the pull from which it was computed
 };
 
 struct PullBatch {
@@ -72,8 +72,8 @@ struct PullBatch {
   uint32_t ordinal = 0;
   std::span<const PullItem> items;
   uint64_t step = 0;  // sync mode: waits until all steps before this one are closed; 0: async
-  // Identifies the pull until its push: pulls that wait for their pushes have different slots.
-  uint32_t slot = 0;
+  // Identifies the pull until its push: pulls that wait for their pushes have different lanes.
+  uint32_t lane = 0;
 };
 
 // The outcome of a push, over all tablets of the program.

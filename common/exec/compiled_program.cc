@@ -25,10 +25,10 @@ bool RunsKernel(const Node& node) {
 // Plans one program. Its methods are called in the order of Run, each building on the last.
 class Planner {
  public:
-  Planner(Program program, std::string_view device_kind, int slots, const ProgramOptions& options)
+  Planner(Program program, std::string_view device_kind, int lanes, const ProgramOptions& options)
       : device_kind_(device_kind),
         on_device_(device_kind != "cpu"),
-        slots_(slots),
+        lanes_(lanes),
         segment_devices_(options.segment_devices) {
     out_.program = std::move(program);
     out_.host_pushes = options.host_pushes;
@@ -48,7 +48,7 @@ class Planner {
     const size_t values = p().values.size();
     made_by_.resize(values);
     out_.roots.resize(values);
-    out_.places.resize(values);
+    out_.locations.resize(values);
     last_use_.assign(values, -1);
     block_of_.assign(values, -1);
     FindRoots();
@@ -58,12 +58,12 @@ class Planner {
     CountUses();
     PlacePushes();
     PlaceLeaves();
-    if (slots_ > 1 || on_device_) PlaceSlot();
+    if (lanes_ > 1 || on_device_) LocateInLane();
     PlaceReads();
     PlaceSteps();
     PlaceArena();
     for (size_t v = 0; v < p().values.size(); ++v) {
-      out_.places[v] = out_.places[Index(out_.roots[v])];
+      out_.locations[v] = out_.locations[Index(out_.roots[v])];
     }
     return std::move(out_);
   }
@@ -253,17 +253,17 @@ class Planner {
     for (ValueId v : on_device_ ? Seen() : std::vector<ValueId>()) moved.push_back(v);
     for (ValueId v : moved) {
       const std::string& op = maker(root(v)).op;
-      ValuePlace& place = out_.places[Index(root(v))];
-      if (op == "input" || op == "constant" || place.place != Place::kNowhere) continue;
-      place = {Place::kPushed, AppendToPushArea(root(v)), 0};
+      ValueLocation& location = out_.locations[Index(root(v))];
+      if (op == "input" || op == "constant" || location.in != Location::kNowhere) continue;
+      location = {Location::kPushed, AppendToPushArea(root(v)), 0};
     }
     for (ValueId v : PushedToHost()) {
       const std::string& op = maker(root(v)).op;
-      ValuePlace& place = out_.places[Index(root(v))];
+      ValueLocation& location = out_.locations[Index(root(v))];
       if (op == "input") {
         out_.push_copies.push_back({v, AppendToPushArea(v)});
-      } else if (op != "constant" && place.place == Place::kNowhere) {
-        place = {Place::kPushed, AppendToPushArea(root(v)), 0};
+      } else if (op != "constant" && location.in == Location::kNowhere) {
+        location = {Location::kPushed, AppendToPushArea(root(v)), 0};
       }
     }
   }
@@ -272,24 +272,24 @@ class Planner {
     for (size_t n = 0; n < p().nodes.size(); ++n) {
       const Node& leaf = p().nodes[n];
       if (leaf.op == "input") {
-        out_.places[Index(leaf.outputs[0])] = {Place::kArgument, 0,
-                                               static_cast<int>(IntAttr(leaf, "index"))};
+        out_.locations[Index(leaf.outputs[0])] = {Location::kArgument, 0,
+                                                  static_cast<int>(IntAttr(leaf, "index"))};
       } else if (leaf.op == "constant") {
-        out_.places[Index(leaf.outputs[0])] = {Place::kConstant, 0, static_cast<int>(n)};
+        out_.locations[Index(leaf.outputs[0])] = {Location::kConstant, 0, static_cast<int>(n)};
       } else if (leaf.op == "read" && out_.variables_on_device()) {
-        out_.places[Index(leaf.outputs[0])] = {Place::kVariable, 0,
-                                               static_cast<int>(IntAttr(leaf, "variable"))};
+        out_.locations[Index(leaf.outputs[0])] = {Location::kVariable, 0,
+                                                  static_cast<int>(IntAttr(leaf, "variable"))};
       }
     }
   }
 
   // The values that live across the pull.
-  void PlaceSlot() {
+  void LocateInLane() {
     const auto place = [this](ValueId v) {
-      ValuePlace& at = out_.places[Index(v)];
-      if (at.place != Place::kNowhere || last_use_[Index(v)] < pull_position()) return;
-      at = {Place::kSlot, out_.slot_bytes, 0};
-      out_.slot_bytes += AlignUp(CapacityBytes(p().type(v)));
+      ValueLocation& at = out_.locations[Index(v)];
+      if (at.in != Location::kNowhere || last_use_[Index(v)] < pull_position()) return;
+      at = {Location::kLane, out_.lane_bytes, 0};
+      out_.lane_bytes += AlignUp(CapacityBytes(p().type(v)));
     };
     for (const CompiledStep& step : out_.prologue) {
       for (ValueId v : node(step.node).outputs) place(v);
@@ -302,9 +302,9 @@ class Planner {
   }
 
   void PlaceInArena(ValueId v, int position) {
-    ValuePlace& place = out_.places[Index(v)];
-    if (place.place != Place::kNowhere) return;
-    place.place = Place::kArena;
+    ValueLocation& location = out_.locations[Index(v)];
+    if (location.in != Location::kNowhere) return;
+    location.in = Location::kArena;
     block_of_[Index(v)] = static_cast<int>(blocks_.size());
     blocks_.push_back({CapacityBytes(p().type(v)), position, last_use_[Index(v)]});
   }
@@ -317,7 +317,7 @@ class Planner {
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const ValueId input = n.inputs[i];
       const ValueId from = root(input);
-      if (!step.traits().in_place(i) || out_.places[Index(from)].place != Place::kArena ||
+      if (!step.traits().in_place(i) || out_.locations[Index(from)].in != Location::kArena ||
           last_use_[Index(from)] != position || p().type(input).dims != type.dims ||
           SizeOf(p().type(input).dtype) != SizeOf(type.dtype)) {
         continue;
@@ -336,9 +336,9 @@ class Planner {
       const Node& n = node(step.node);
       const ValueId out = n.outputs[0];
       const ValueId reused = InputToReuse(step, position);
-      if (reused != kNoValue && out_.places[Index(out)].place == Place::kNowhere) {
+      if (reused != kNoValue && out_.locations[Index(out)].in == Location::kNowhere) {
         const int block = block_of_[Index(reused)];
-        out_.places[Index(out)].place = Place::kArena;
+        out_.locations[Index(out)].in = Location::kArena;
         block_of_[Index(out)] = block;
         blocks_[Index(block)].last = std::max(blocks_[Index(block)].last, last_use_[Index(out)]);
       }
@@ -354,14 +354,14 @@ class Planner {
     const MemoryPlan plan = PlanMemory(blocks_);
     out_.arena_bytes = plan.bytes;
     for (size_t v = 0; v < block_of_.size(); ++v) {
-      if (block_of_[v] >= 0) out_.places[v].offset = plan.offsets[Index(block_of_[v])];
+      if (block_of_[v] >= 0) out_.locations[v].offset = plan.offsets[Index(block_of_[v])];
     }
     for (const auto& [step, block] : scratch_) step->scratch_offset = plan.offsets[block];
   }
 
   const std::string_view device_kind_;
   const bool on_device_;
-  const int slots_;
+  const int lanes_;
   SegmentDevices* const segment_devices_;  // null: the program is not cut
   CompiledProgram out_;
   std::vector<int> made_by_;   // node, by value
@@ -378,14 +378,14 @@ size_t CapacityBytes(const ValueType& type) {
 }
 
 absl::StatusOr<CompiledProgram> CompileProgram(Program program, std::string_view device_kind,
-                                               int slots, const ProgramOptions& options) {
+                                               int lanes, const ProgramOptions& options) {
   COHORT_RETURN_IF_ERROR(ValidateProgram(program));
-  return CompileValidProgram(std::move(program), device_kind, slots, options);
+  return CompileValidProgram(std::move(program), device_kind, lanes, options);
 }
 
 absl::StatusOr<CompiledProgram> CompileValidProgram(Program program, std::string_view device_kind,
-                                                    int slots, const ProgramOptions& options) {
-  return Planner(std::move(program), device_kind, slots, options).Run();
+                                                    int lanes, const ProgramOptions& options) {
+  return Planner(std::move(program), device_kind, lanes, options).Run();
 }
 
 absl::StatusOr<Program> ProgramOfShare(const Program& program, int64_t examples) {

@@ -20,18 +20,18 @@ class SegmentDevices;
 size_t CapacityBytes(const ValueType& type);
 
 // The location of the memory of a value. A view (`reshape`) has the location of its root.
-enum class Place : uint8_t {
+enum class Location : uint8_t {
   kNowhere,   // not needed
   kArena,     // at `offset` of the arena
-  kSlot,      // at `offset` of the step's slot
+  kLane,      // at `offset` of the step's lane
   kPushed,    // pushed: at `offset` of the step's push area
   kArgument,  // the tensor bound to argument `index`
   kVariable,  // variable `index` of the program, whole, in the memory of the device
   kConstant,  // the tensor of node `index`
 };
 
-struct ValuePlace {
-  Place place = Place::kNowhere;
+struct ValueLocation {
+  Location in = Location::kNowhere;
   size_t offset = 0;
   int index = 0;
 };
@@ -69,15 +69,15 @@ enum class HostPushes : uint8_t {
 // value lives from the pull; a pushed value, an output and a metric live to the end. A value that
 // dies in an elementwise step may give its memory to the output of that step.
 //
-// If the program is planned for several slots, other steps run between the prologue and the main
-// steps. Values that live across the pull then have memory of their own in each slot.
+// If the program is planned for several lanes, other steps run between the prologue and the main
+// steps. Values that live across the pull then have memory of their own in each lane.
 //
 // If the main steps run on a device, the prologue still runs on the CPU, and there are two memories
 // of this plan: the host's and the device's. What the main steps need of the prologue and of the
-// pull lies in slots, and is copied to the device; what is visible from outside lies in push areas,
+// pull lies in lanes, and is copied to the device; what is visible from outside lies in push areas,
 // and is copied back. A main step without a kernel for the device runs in the host's memory.
 //
-// If the variables live on the device, `read` yields their own memory, rows are read into the slot
+// If the variables live on the device, `read` yields their own memory, rows are read into the lane
 // there, and pushed values that the host does not need stay in the device's arena.
 struct CompiledProgram {
   Program program;
@@ -86,13 +86,13 @@ struct CompiledProgram {
   bool updates_itself() const { return host_pushes == HostPushes::kNone; }
   std::vector<CompiledStep> prologue;
   std::vector<CompiledStep> main;
-  std::vector<ValueId> roots;      // by value: itself, or the value of which it is a view
-  std::vector<ValuePlace> places;  // by value; a view has the place of its root
-  std::vector<int> reads;          // nodes, in order: `read` and `read_rows`
-  bool on_cpu = true;              // the main steps
+  std::vector<ValueId> roots;            // by value: itself, or the value of which it is a view
+  std::vector<ValueLocation> locations;  // by value; a view has that of its root
+  std::vector<int> reads;                // nodes, in order: `read` and `read_rows`
+  bool on_cpu = true;                    // the main steps
   std::vector<PushCopy> push_copies;
   size_t arena_bytes = 0;
-  size_t slot_bytes = 0;       // each slot has as many; 0 if there is one slot
+  size_t lane_bytes = 0;       // each lane has as many; 0 if there is one lane
   size_t push_area_bytes = 0;  // each push area has as many
 };
 
@@ -113,10 +113,10 @@ struct ProgramOptions {
 // MakeRunner; InvalidArgument (ValidateProgram), Unimplemented (CreateKernel; an op without a
 // kernel for the device that reads a variable there), naming the node.
 absl::StatusOr<CompiledProgram> CompileProgram(Program program, std::string_view device_kind,
-                                               int slots = 1, const ProgramOptions& options = {});
+                                               int lanes = 1, const ProgramOptions& options = {});
 // For a program that is known to be valid, or made by ProgramOfShare of one.
 absl::StatusOr<CompiledProgram> CompileValidProgram(Program program, std::string_view device_kind,
-                                                    int slots, const ProgramOptions& options = {});
+                                                    int lanes, const ProgramOptions& options = {});
 
 }  // namespace cohort
 

@@ -34,7 +34,7 @@ absl::StatusOr<std::unique_ptr<DeviceGroup>> DeviceGroup::Make(
     const auto& device = devices[static_cast<size_t>(first / share)];
     COHORT_ASSIGN_OR_RETURN(Program part, ProgramOfShare(program, share));
     COHORT_ASSIGN_OR_RETURN(CompiledProgram own,
-                            CompileValidProgram(std::move(part), device->kind(), options.slots));
+                            CompileValidProgram(std::move(part), device->kind(), options.lanes));
     for (const CompiledStep& step : own.main) {
       if (step.device_kernel != nullptr) continue;
       return Unimplemented(
@@ -68,7 +68,7 @@ void DeviceGroup::AddResults() {
   }
   for (size_t v = 0; v < program.values.size(); ++v) {
     const ValueId value = static_cast<ValueId>(v);
-    if (!steps_[0]->Computes(value) || compiled_.places[v].place != Place::kPushed ||
+    if (!steps_[0]->Computes(value) || compiled_.locations[v].in != Location::kPushed ||
         compiled_.roots[v] != value) {
       continue;
     }
@@ -78,11 +78,11 @@ void DeviceGroup::AddResults() {
   }
 }
 
-absl::Status DeviceGroup::Run(int slot, int area, const RandomKey& key) {
+absl::Status DeviceGroup::Run(int lane, int area, const RandomKey& key) {
   absl::Status status;
   size_t launched = 0;
   for (; launched < steps_.size() && status.ok(); ++launched) {
-    status = steps_[launched]->Launch(slot, area, key);
+    status = steps_[launched]->Launch(lane, area, key);
   }
   for (size_t i = 0; i < launched; ++i) {
     const absl::Status ended = steps_[i]->Wait();

@@ -18,7 +18,7 @@ namespace cohort {
 // The devices that run the main steps of a program. Several share the examples of each batch:
 // device d has those from d * share on. Each computes what the whole program computes of its
 // examples; then the host joins the results in order of the devices: gradients, sums and weights
-// are added, moving averages are weighted by examples, outputs of examples are put behind one
+// are added, moving averages are weighted by examples, outputs of examples are put one after
 // another.
 class DeviceGroup {
  public:
@@ -29,9 +29,9 @@ class DeviceGroup {
       const CompiledProgram& compiled, std::span<const std::shared_ptr<Device>> devices,
       const ValueTable* host, DeviceStep::Options options);
 
-  // Runs the main steps on what the host's table holds now, which uses this slot and push area.
+  // Runs the main steps on what the host's table holds now, which uses this lane and push area.
   // Errors: those of kernels, naming the node; those of the devices.
-  absl::Status Run(int slot, int area, const RandomKey& key);
+  absl::Status Run(int lane, int area, const RandomKey& key);
 
   // See DeviceStep::ApplyPushes: the only device has the variables.
   absl::Status ApplyPushes(uint32_t group, uint64_t step) {

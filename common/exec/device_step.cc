@@ -30,7 +30,7 @@ DeviceStep::DeviceStep(const CompiledProgram& compiled, std::shared_ptr<Device> 
       computed_(compiled.program.values.size(), false),
       argument_offsets_(compiled.program.arguments.size(), 0),
       constants_(compiled.program.nodes.size(), nullptr),
-      slots_(Index(options.slots)) {
+      lanes_(Index(options.lanes)) {
   for (const CompiledStep& from : compiled_.main) {
     const Node& node = compiled_.program.nodes[Index(from.node)];
     for (ValueId v : node.outputs) computed_[Index(compiled_.roots[Index(v)])] = true;
@@ -52,8 +52,8 @@ DeviceStep::DeviceStep(const CompiledProgram& compiled, std::shared_ptr<Device> 
     offset += step.compiled->device_kernel->body_bytes();
   }
   ForEachInput([this](ValueId v) {
-    const ValuePlace& place = compiled_.places[Index(v)];
-    if (place.place == Place::kArgument) used_arguments_.push_back(place.index);
+    const ValueLocation& location = compiled_.locations[Index(v)];
+    if (location.in == Location::kArgument) used_arguments_.push_back(location.index);
   });
   first_argument_ = offset = AlignUp(offset);
   std::ranges::sort(used_arguments_);
@@ -88,24 +88,24 @@ absl::Status DeviceStep::Allocate() {
       constant_bytes += AlignUp(CapacityBytes(compiled_.program.type(node.outputs[0])));
     }
   }
-  const size_t slot_bytes = slots_.size() * compiled_.slot_bytes;
+  const size_t lane_bytes = lanes_.size() * compiled_.lane_bytes;
   const size_t bytes =
-      compiled_.arena_bytes + slot_bytes + compiled_.push_area_bytes + constant_bytes;
+      compiled_.arena_bytes + lane_bytes + compiled_.push_area_bytes + constant_bytes;
   COHORT_ASSIGN_OR_RETURN(memory_, device_->Allocate(bytes, purpose));
-  COHORT_ASSIGN_OR_RETURN(uploads_, device_->Allocate(slots_.size() * staged_bytes_, purpose));
+  COHORT_ASSIGN_OR_RETURN(uploads_, device_->Allocate(lanes_.size() * staged_bytes_, purpose));
   COHORT_ASSIGN_OR_RETURN(staging_,
-                          device_->AllocatePinned(slots_.size() * staged_bytes_, purpose));
+                          device_->AllocatePinned(lanes_.size() * staged_bytes_, purpose));
   COHORT_ASSIGN_OR_RETURN(errors_, device_->AllocatePinned(errors_bytes_, purpose));
   if (!share_.alone) {
     COHORT_ASSIGN_OR_RETURN(results_, device_->AllocatePinned(compiled_.push_area_bytes, purpose));
   }
-  for (size_t s = 0; s < slots_.size(); ++s) {
+  for (size_t s = 0; s < lanes_.size(); ++s) {
     std::memset(staged(static_cast<int>(s)), 0, first_argument_);
   }
   ValueTable::Memory memory;
   memory.arena = memory_.data();
-  memory.slots = memory.arena + compiled_.arena_bytes;
-  memory.push_areas = memory.slots + slot_bytes;
+  memory.lanes = memory.arena + compiled_.arena_bytes;
+  memory.push_areas = memory.lanes + lane_bytes;
   memory.constants = &constants_;
   for (const VariableDecl& decl : compiled_.program.variables) {
     if (variables_ == nullptr) break;
@@ -133,21 +133,21 @@ absl::Status DeviceStep::UploadConstants() {
   return absl::OkStatus();
 }
 
-// Each slot has its own keys and rows.
+// Each lane has its own keys and rows.
 absl::Status DeviceStep::AddVariables() {
-  for (size_t s = 0; s < slots_.size(); ++s) {
-    UseSlot(static_cast<int>(s));
-    COHORT_ASSIGN_OR_RETURN(slots_[s].variables,
+  for (size_t s = 0; s < lanes_.size(); ++s) {
+    UseLane(static_cast<int>(s));
+    COHORT_ASSIGN_OR_RETURN(lanes_[s].variables,
                             ResidentStep::Make(compiled_, table_.get(), *variables_));
   }
   return absl::OkStatus();
 }
 
-// Points the table to what belongs to a slot.
-void DeviceStep::UseSlot(int slot) {
-  table_->UseSlot(slot);
+// Points the table to what belongs to a lane.
+void DeviceStep::UseLane(int lane) {
+  table_->UseLane(lane);
   for (const int i : used_arguments_) {
-    table_->SetArgument(Index(i), uploaded(slot) + argument_offsets_[Index(i)]);
+    table_->SetArgument(Index(i), uploaded(lane) + argument_offsets_[Index(i)]);
   }
 }
 
@@ -168,7 +168,7 @@ size_t DeviceStep::memory_bytes() const { return memory_.bytes() + uploads_.byte
 bool DeviceStep::Computes(ValueId v) const { return computed_[Index(compiled_.roots[Index(v)])]; }
 
 const void* DeviceStep::result(ValueId v) const {
-  return results_.data() + compiled_.places[Index(v)].offset;
+  return results_.data() + compiled_.locations[Index(v)].offset;
 }
 
 bool DeviceStep::IsOfExamples(ValueId v) const {
@@ -187,7 +187,7 @@ uint8_t* DeviceStep::ShareOf(ValueId v, size_t* bytes) const {
   return data + static_cast<size_t>(share_.first) * example;
 }
 
-KernelContext DeviceStep::ContextOf(const Step& step, int slot) const {
+KernelContext DeviceStep::ContextOf(const Step& step, int lane) const {
   const Node& node = compiled_.program.nodes[Index(step.compiled->node)];
   KernelContext context;
   context.inputs = step.device.data();
@@ -195,27 +195,27 @@ KernelContext DeviceStep::ContextOf(const Step& step, int slot) const {
   context.scratch = memory_.data() + step.compiled->scratch_offset;
   context.random = &key_;
   context.first_example = share_.first;
-  context.error = reinterpret_cast<KernelError*>(uploaded(slot) + step.error);
+  context.error = reinterpret_cast<KernelError*>(uploaded(lane) + step.error);
   return context;
 }
 
-absl::Status DeviceStep::Launch(int slot, int area, const RandomKey& key) {
+absl::Status DeviceStep::Launch(int lane, int area, const RandomKey& key) {
   key_ = key;
-  slot_ = slot;
-  UseSlot(slot);
+  lane_ = lane;
+  UseLane(lane);
   for (size_t s = 1; s <= compiled_.program.symbols.size(); ++s) {
     const int64_t count = host_->count(static_cast<int>(s));
     const int64_t own = std::clamp<int64_t>(count - share_.first, 0, share_.examples);
     table_->SetCount(static_cast<int>(s), s == 1 ? own : count);
   }
-  WriteBodies(slot);
-  if (const auto& variables = slots_[Index(slot)].variables; variables != nullptr) {
+  WriteBodies(lane);
+  if (const auto& variables = lanes_[Index(lane)].variables; variables != nullptr) {
     COHORT_RETURN_IF_ERROR(variables->WriteReads(*host_));
   }
-  StageArguments(slot);
-  std::unique_ptr<DeviceGraph>& graph = graphs_[{slot, area}];
+  StageArguments(lane);
+  std::unique_ptr<DeviceGraph>& graph = graphs_[{lane, area}];
   if (graph == nullptr) {
-    COHORT_ASSIGN_OR_RETURN(graph, device_->Instantiate(PlanGraph(slot)));
+    COHORT_ASSIGN_OR_RETURN(graph, device_->Instantiate(PlanGraph(lane)));
   }
   host_status_ = absl::OkStatus();
   COHORT_RETURN_IF_ERROR(graph->Launch());
@@ -231,8 +231,8 @@ absl::Status DeviceStep::Wait() {
 }
 
 absl::Status DeviceStep::ApplyPushes(uint32_t group, uint64_t step) {
-  ResidentStep* const variables = slots_[Index(slot_)].variables.get();
-  std::unique_ptr<DeviceGraph>& graph = updates_[{slot_, group}];
+  ResidentStep* const variables = lanes_[Index(lane_)].variables.get();
+  std::unique_ptr<DeviceGraph>& graph = updates_[{lane_, group}];
   if (graph == nullptr) {
     GraphPlan plan;
     variables->PlanPushes(group, &plan);
@@ -244,9 +244,9 @@ absl::Status DeviceStep::ApplyPushes(uint32_t group, uint64_t step) {
   return graph->Wait();
 }
 
-// Writes the bodies whose sizes or random keys have changed since the slot's last run.
-void DeviceStep::WriteBodies(int slot) {
-  Slot& s = slots_[Index(slot)];
+// Writes the bodies whose sizes or random keys have changed since the lane's last run.
+void DeviceStep::WriteBodies(int lane) {
+  Lane& s = lanes_[Index(lane)];
   std::vector<int64_t>& counts = s.counts;
   bool changed = !s.written;
   counts.resize(compiled_.program.symbols.size(), -1);
@@ -259,17 +259,17 @@ void DeviceStep::WriteBodies(int slot) {
   for (const Step& step : steps_) {
     const DeviceKernel* kernel = step.compiled->device_kernel.get();
     if (kernel == nullptr || !(changed || kernel->is_random())) continue;
-    kernel->WriteBodies(ContextOf(step, slot), staged(slot) + step.bodies);
+    kernel->WriteBodies(ContextOf(step, lane), staged(lane) + step.bodies);
   }
 }
 
-void DeviceStep::StageArguments(int slot) {
+void DeviceStep::StageArguments(int lane) {
   for (const int i : used_arguments_) {
     const ValueId v = compiled_.program.arguments[Index(i)].value;
     const ValueView& own = table_->view(v);
     if (own.elements == 0) continue;
     size_t capacity;
-    std::memcpy(staged(slot) + argument_offsets_[Index(i)], ShareOf(v, &capacity),
+    std::memcpy(staged(lane) + argument_offsets_[Index(i)], ShareOf(v, &capacity),
                 static_cast<size_t>(own.elements) * SizeOf(own.dtype));
   }
 }
@@ -278,15 +278,15 @@ MemoryRange DeviceStep::RangeOf(const ValueView& view, ValueId v) const {
   return {view.data, CapacityBytes(compiled_.program.type(v))};
 }
 
-// The tables point to the slot, and the host's to the push area too.
-GraphPlan DeviceStep::PlanGraph(int slot) {
+// The tables point to the lane, and the host's to the push area too.
+GraphPlan DeviceStep::PlanGraph(int lane) {
   GraphPlan plan;
-  PlanUploads(slot, &plan);
-  const ResidentStep* const variables = slots_[Index(slot)].variables.get();
+  PlanUploads(lane, &plan);
+  const ResidentStep* const variables = lanes_[Index(lane)].variables.get();
   if (variables != nullptr) variables->PlanReads(&plan);
   for (const Step& step : steps_) {
     if (step.compiled->device_kernel != nullptr) {
-      PlanStep(step, slot, &plan);
+      PlanStep(step, lane, &plan);
     } else {
       PlanHostStep(step, &plan);
     }
@@ -294,36 +294,36 @@ GraphPlan DeviceStep::PlanGraph(int slot) {
   if (variables != nullptr) variables->PlanScale(&plan);
   for (size_t v = 0; v < computed_.size(); ++v) {
     const ValueId value = static_cast<ValueId>(v);
-    if (!computed_[v] || compiled_.places[v].place != Place::kPushed) continue;
+    if (!computed_[v] || compiled_.locations[v].in != Location::kPushed) continue;
     plan.AddCopy("download", {.to = share_.alone ? host_->view(value).data
-                                                 : results_.data() + compiled_.places[v].offset,
+                                                 : results_.data() + compiled_.locations[v].offset,
                               .from = table_->view(value).data,
                               .bytes = CapacityBytes(compiled_.program.type(value))});
   }
-  plan.AddCopy("errors", {.to = errors_.data(), .from = uploaded(slot), .bytes = errors_bytes_});
+  plan.AddCopy("errors", {.to = errors_.data(), .from = uploaded(lane), .bytes = errors_bytes_});
   transfer_bytes_ = plan.bytes_to_device() + plan.bytes_to_host();
   if (variables != nullptr) transfer_bytes_ += static_cast<int64_t>(variables->push_bytes());
   return plan;
 }
 
-void DeviceStep::PlanUploads(int slot, GraphPlan* plan) const {
+void DeviceStep::PlanUploads(int lane, GraphPlan* plan) const {
   plan->AddCopy(
       "bodies",
-      {.to = uploaded(slot), .from = staged(slot), .bytes = first_argument_, .to_device = true});
+      {.to = uploaded(lane), .from = staged(lane), .bytes = first_argument_, .to_device = true});
   for (const int i : used_arguments_) {
     const size_t offset = argument_offsets_[Index(i)];
     const ValueId v = compiled_.program.arguments[Index(i)].value;
     plan->AddCopy(compiled_.program.arguments[Index(i)].name,
-                  {.to = uploaded(slot) + offset,
-                   .from = staged(slot) + offset,
+                  {.to = uploaded(lane) + offset,
+                   .from = staged(lane) + offset,
                    .bytes = CapacityBytes(compiled_.program.type(v)),
                    .to_device = true});
   }
   std::vector<bool> done(computed_.size(), false);
   ForEachInput([&](ValueId input) {
     const ValueId v = compiled_.roots[Index(input)];
-    const Place place = compiled_.places[Index(v)].place;
-    const bool lies_in_host_memory = place == Place::kSlot || place == Place::kPushed;
+    const Location location = compiled_.locations[Index(v)].in;
+    const bool lies_in_host_memory = location == Location::kLane || location == Location::kPushed;
     if (done[Index(v)] || Computes(v) || !lies_in_host_memory) return;
     done[Index(v)] = true;
     size_t bytes;
@@ -333,7 +333,7 @@ void DeviceStep::PlanUploads(int slot, GraphPlan* plan) const {
   });
 }
 
-void DeviceStep::PlanStep(const Step& step, int slot, GraphPlan* plan) {
+void DeviceStep::PlanStep(const Step& step, int lane, GraphPlan* plan) {
   const DeviceKernel& kernel = *step.compiled->device_kernel;
   const Node& node = compiled_.program.nodes[Index(step.compiled->node)];
   std::vector<MemoryRange> reads, writes;
@@ -345,12 +345,12 @@ void DeviceStep::PlanStep(const Step& step, int slot, GraphPlan* plan) {
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     writes.push_back(RangeOf(*step.device[node.inputs.size() + i], node.outputs[i]));
   }
-  const KernelContext context = ContextOf(step, slot);
-  reads.push_back({uploaded(slot) + step.bodies, kernel.body_bytes()});
+  const KernelContext context = ContextOf(step, lane);
+  reads.push_back({uploaded(lane) + step.bodies, kernel.body_bytes()});
   if (kernel.scratch_bytes() > 0) writes.push_back({context.scratch, kernel.scratch_bytes()});
   if (kernel.may_fail()) writes.push_back({context.error, sizeof(KernelError)});
   plan->Begin(fmt::format("{} \"{}\"", node.op, node.name), std::move(reads), std::move(writes));
-  kernel.AddTo(plan, context, uploaded(slot) + step.bodies);
+  kernel.AddTo(plan, context, uploaded(lane) + step.bodies);
 }
 
 // What the step reads is copied to the same place in the host's memory, and what it makes back.
@@ -404,7 +404,7 @@ absl::Status DeviceStep::StatusOfRun() const {
     std::memcpy(&error, errors_.data() + step.error, sizeof(error));
     if (error.reported == 0) continue;
     const Node& node = compiled_.program.nodes[Index(step.compiled->node)];
-    return Annotate(kernel->StatusOf(error, ContextOf(step, slot_)),
+    return Annotate(kernel->StatusOf(error, ContextOf(step, lane_)),
                     fmt::format("node {} \"{}\" ({})", step.compiled->node, node.name, node.op));
   }
   return absl::OkStatus();

@@ -21,12 +21,12 @@ class ThreadPool;
 
 // The main steps of a program on a device. A run is one graph:
 //
-//   upload bodies, arguments and what slots hold -> kernels -> download what is visible outside
+//   upload bodies, arguments and what lanes hold -> kernels -> download what is visible outside
 //
 // whose ops start as soon as the memory that they need is ready, so that copies and kernels
-// overlap. There is a graph for each pair of a slot and a push area, made when it is first needed.
+// overlap. There is a graph for each pair of a lane and a push area, made when it is first needed.
 //
-// In the memory of each slot on the device: errors | bodies | arguments | the slot's values. The
+// In the memory of each lane on the device: errors | bodies | arguments | the lane's values. The
 // host has the first three in pinned memory, too, from which they are uploaded together.
 //
 // If variables live on the device, rows are read within the graph, and pushes are applied by graphs
@@ -45,7 +45,7 @@ class DeviceStep {
 
   struct Options {
     Share share;
-    int slots = 1;
+    int lanes = 1;
     ThreadPool* pool = nullptr;  // for steps on the CPU
     // Of the program, on this device; null unless it was compiled for that.
     const ResidentVariables* variables = nullptr;
@@ -59,8 +59,8 @@ class DeviceStep {
                                                           const ValueTable* host,
                                                           const Options& options);
 
-  // Begins the main steps on what the host's table holds now, which uses this slot and push area.
-  absl::Status Launch(int slot, int area, const RandomKey& key);
+  // Begins the main steps on what the host's table holds now, which uses this lane and push area.
+  absl::Status Launch(int lane, int area, const RandomKey& key);
   // Waits for them. Errors: those of kernels, naming the node; those of the device.
   absl::Status Wait();
   // Applies the newest run's pushes to the variables of a group here, and waits. `step`: as in
@@ -84,10 +84,10 @@ class DeviceStep {
   struct Step {
     const CompiledStep* compiled = nullptr;
     std::vector<const ValueView*> host, device;  // inputs, then outputs
-    size_t bodies = 0;                           // offset in a slot's memory
+    size_t bodies = 0;                           // offset in a lane's memory
     size_t error = 0;                            // the same, if it may fail
   };
-  struct Slot {
+  struct Lane {
     bool written = false;                     // its bodies are
     std::vector<int64_t> counts;              // by symbol, for which they were written
     std::unique_ptr<ResidentStep> variables;  // null: the host has them
@@ -95,7 +95,7 @@ class DeviceStep {
 
   DeviceStep(const CompiledProgram& compiled, std::shared_ptr<Device> device,
              const ValueTable* host, const Options& options);
-  void UseSlot(int slot);
+  void UseLane(int lane);
   // Calls fn with each value that is read on the device; some of them several times.
   template <typename Fn>
   void ForEachInput(const Fn& fn) const;
@@ -103,19 +103,19 @@ class DeviceStep {
   absl::Status AddVariables();
   absl::Status UploadConstants();
   void AddSteps();
-  KernelContext ContextOf(const Step& step, int slot) const;
-  void WriteBodies(int slot);
-  void StageArguments(int slot);
-  GraphPlan PlanGraph(int slot);
-  void PlanUploads(int slot, GraphPlan* plan) const;
-  void PlanStep(const Step& step, int slot, GraphPlan* plan);
+  KernelContext ContextOf(const Step& step, int lane) const;
+  void WriteBodies(int lane);
+  void StageArguments(int lane);
+  GraphPlan PlanGraph(int lane);
+  void PlanUploads(int lane, GraphPlan* plan) const;
+  void PlanStep(const Step& step, int lane, GraphPlan* plan);
   void PlanHostStep(const Step& step, GraphPlan* plan);
   absl::Status StatusOfRun() const;
   bool IsOfExamples(ValueId v) const;
   uint8_t* ShareOf(ValueId v, size_t* bytes) const;
   MemoryRange RangeOf(const ValueView& view, ValueId v) const;
-  uint8_t* staged(int slot) const { return staging_.data() + Index(slot) * staged_bytes_; }
-  uint8_t* uploaded(int slot) const { return uploads_.data() + Index(slot) * staged_bytes_; }
+  uint8_t* staged(int lane) const { return staging_.data() + Index(lane) * staged_bytes_; }
+  uint8_t* uploaded(int lane) const { return uploads_.data() + Index(lane) * staged_bytes_; }
   static size_t Index(int i) { return static_cast<size_t>(i); }
 
   const CompiledProgram& compiled_;
@@ -129,23 +129,23 @@ class DeviceStep {
   std::vector<bool> computed_;            // by root value: see Computes
   std::vector<int> used_arguments_;       // on the device
   std::vector<size_t> argument_offsets_;  // by argument
-  size_t errors_bytes_ = 0;               // at the beginning of a slot's memory
+  size_t errors_bytes_ = 0;               // at the beginning of a lane's memory
   size_t first_argument_ = 0;             // offset in it
   size_t staged_bytes_ = 0;               // errors, bodies and arguments
 
-  DeviceMemory staging_;          // pinned, by slot
+  DeviceMemory staging_;          // pinned, by lane
   DeviceMemory errors_;           // pinned: downloaded
   DeviceMemory results_;          // pinned: the push area, downloaded, unless the device is alone
-  DeviceMemory uploads_;          // on the device, by slot
-  DeviceMemory memory_;           // on the device: the arena, the slots, one push area, constants
+  DeviceMemory uploads_;          // on the device, by lane
+  DeviceMemory memory_;           // on the device: the arena, the lanes, one push area, constants
   std::vector<void*> constants_;  // by node, on the device
   std::unique_ptr<ValueTable> table_;  // the values in the memory of the device
-  std::vector<Slot> slots_;
+  std::vector<Lane> lanes_;
   RandomKey key_;
-  int slot_ = 0;  // the slot that the run uses
+  int lane_ = 0;  // the lane that the run uses
   DeviceGraph* running_ = nullptr;
-  std::map<std::pair<int, int>, std::unique_ptr<DeviceGraph>> graphs_;  // by slot and area
-  // By slot and group, made when they are first needed.
+  std::map<std::pair<int, int>, std::unique_ptr<DeviceGraph>> graphs_;  // by lane and area
+  // By lane and group, made when they are first needed.
   std::map<std::pair<int, uint32_t>, std::unique_ptr<DeviceGraph>> updates_;
   absl::Status host_status_;  // set by the steps that run on the CPU
   int64_t transfer_bytes_ = 0;

@@ -25,7 +25,7 @@ struct Step {
   KernelContext context;
   int node = 0;
   int counted_symbol = 0;      // that the kernel counts; 0: none
-  std::vector<size_t> pushes;  // whose values are final behind it
+  std::vector<size_t> pushes;  // whose values are final after it
 };
 
 double ReadScalar(const ValueView& view) {
@@ -33,7 +33,7 @@ double ReadScalar(const ValueView& view) {
                                        : *view.as<double>();
 }
 
-// Returns the position behind what it has written.
+// Returns the position after what it has written.
 double* ReadDoubles(const ValueView& view, double* to) {
   if (view.dtype == DType::kFloat32) return std::copy_n(view.as<float>(), view.elements, to);
   return std::copy_n(view.as<double>(), view.elements, to);
@@ -43,20 +43,20 @@ double* ReadDoubles(const ValueView& view, double* to) {
 
 class Executable::Impl : private ResidentUpdate {
  public:
-  // Slots, and push areas, lie behind one another.
+  // Lanes, and push areas, lie one after another.
   struct HostMemory {
-    BufferRef arena, slots, push_areas;
-    DeviceMemory pinned;  // slots and then push areas, where a device copies from and to them
+    BufferRef arena, lanes, push_areas;
+    DeviceMemory pinned;  // lanes and then push areas, where a device copies from and to them
   };
 
   Impl(CompiledProgram compiled, HostMemory memory, const CompileOptions& options)
       : compiled_(std::move(compiled)),
         memory_(std::move(memory)),
         pool_(options.intra_op_threads),
-        table_(compiled_, TableMemory(options.slots)),
-        slots_(static_cast<size_t>(options.slots)),
-        pushes_(static_cast<size_t>(PushAreas(options.slots))),
-        pushed_area_(options.slots) {
+        table_(compiled_, TableMemory(options.lanes)),
+        lanes_(static_cast<size_t>(options.lanes)),
+        pushes_(static_cast<size_t>(PushAreas(options.lanes))),
+        pushed_area_(options.lanes) {
     if (options.variables != nullptr) {
       parts_ = {.update = compiled_.updates_itself() ? this : nullptr,
                 .gradients = options.devices[0].get(),
@@ -67,26 +67,26 @@ class Executable::Impl : private ResidentUpdate {
     AddPushes();
     NoteReadyPushes();
     AddReads();
-    AddSlots();
+    AddLanes();
     AddMetrics();
   }
 
-  // Each slot has an area, and the pushes that are being sent have another one.
-  static int PushAreas(int slots) { return slots + 1; }
+  // Each lane has an area, and the pushes that are being sent have another one.
+  static int PushAreas(int lanes) { return lanes + 1; }
   static absl::StatusOr<HostMemory> Allocate(const CompiledProgram& compiled,
                                              const CompileOptions& options);
   // With a device, before the first step.
   absl::Status MakeDevices(const CompileOptions& options);
 
   const Program& program() const { return compiled_.program; }
-  void UseSlot(int slot);
+  void UseLane(int lane);
   absl::Status Bind(std::span<const Tensor> arguments);
   absl::Status Prepare(const RandomKey& key);
   absl::Status Run(PushObserver* observer);
 
-  std::span<const PullItem> pulls() const { return slot().pulls; }
+  std::span<const PullItem> pulls() const { return lane().pulls; }
   std::span<const PushItem> next_pushes() const {
-    return pushes_[static_cast<size_t>(slot().area)];
+    return pushes_[static_cast<size_t>(lane().area)];
   }
   std::span<const PushItem> pushes() const { return pushes_[static_cast<size_t>(pushed_area_)]; }
   const DeviceParts& device_parts() const { return parts_; }
@@ -94,7 +94,7 @@ class Executable::Impl : private ResidentUpdate {
   int64_t batch_count() const { return program().symbols.empty() ? 0 : table_.count(1); }
   std::span<const double> metric_values() const { return metric_values_; }
   size_t memory_bytes() const {
-    return memory_.arena->size() + memory_.slots->size() + memory_.push_areas->size() +
+    return memory_.arena->size() + memory_.lanes->size() + memory_.push_areas->size() +
            memory_.pinned.bytes() + (devices_ != nullptr ? devices_->memory_bytes() : 0);
   }
   int64_t transfer_bytes() const {
@@ -106,28 +106,28 @@ class Executable::Impl : private ResidentUpdate {
 
  private:
   // What one step has of its own.
-  struct Slot {
+  struct Lane {
     std::vector<Tensor> bound;  // the batch
     bool is_bound = false;
-    std::vector<int64_t> counts;  // by symbol, while another slot is used
+    std::vector<int64_t> counts;  // by symbol, while another lane is used
     RandomKey key;
     int area = 0;  // the push area into which the step writes
     std::vector<PullItem> pulls;
     std::vector<const void*> lent;  // by pull: where the access has lent the value, or null
   };
 
-  ValueTable::Memory TableMemory(int slots) const {
+  ValueTable::Memory TableMemory(int lanes) const {
     uint8_t* const pinned = memory_.pinned.data();
-    const size_t slot_bytes = static_cast<size_t>(slots) * compiled_.slot_bytes;
+    const size_t lane_bytes = static_cast<size_t>(lanes) * compiled_.lane_bytes;
     return {.arena = memory_.arena->data(),
-            .slots = pinned != nullptr ? pinned : memory_.slots->data(),
-            .push_areas = pinned != nullptr ? pinned + slot_bytes : memory_.push_areas->data()};
+            .lanes = pinned != nullptr ? pinned : memory_.lanes->data(),
+            .push_areas = pinned != nullptr ? pinned + lane_bytes : memory_.push_areas->data()};
   }
-  Slot& slot() { return slots_[static_cast<size_t>(slot_)]; }
-  const Slot& slot() const { return slots_[static_cast<size_t>(slot_)]; }
+  Lane& lane() { return lanes_[static_cast<size_t>(lane_)]; }
+  const Lane& lane() const { return lanes_[static_cast<size_t>(lane_)]; }
   void AddSteps(const std::vector<CompiledStep>& compiled, std::vector<Step>* steps);
   void AddReads();
-  void AddSlots();
+  void AddLanes();
   void AddPushes();
   void AddMetrics();
   absl::Status CheckArgument(size_t i, const Tensor& tensor) const;
@@ -162,8 +162,8 @@ class Executable::Impl : private ResidentUpdate {
 
   // By read: its value and the views of it, if the value may be lent; else empty.
   std::vector<std::vector<ValueId>> lendable_;
-  std::vector<Slot> slots_;
-  int slot_ = 0;
+  std::vector<Lane> lanes_;
+  int lane_ = 0;
   std::vector<int64_t> new_counts_;
   std::vector<std::vector<PushItem>> pushes_;  // by area
   int pushed_area_;                            // that of the step that ran last
@@ -203,8 +203,8 @@ void Executable::Impl::AddReads() {
   for (size_t i = 0; i < lendable_.size(); ++i) {
     const Node& node = program().nodes[static_cast<size_t>(compiled_.reads[i])];
     const ValueId value = node.outputs[0];
-    const Place place = compiled_.places[static_cast<size_t>(value)].place;
-    const bool moves = place == Place::kArena || place == Place::kSlot;
+    const Location location = compiled_.locations[static_cast<size_t>(value)].in;
+    const bool moves = location == Location::kArena || location == Location::kLane;
     if (node.op != "read" || !moves || !compiled_.on_cpu) continue;
     for (size_t v = 0; v < compiled_.roots.size(); ++v) {
       if (compiled_.roots[v] == value) lendable_[i].push_back(static_cast<ValueId>(v));
@@ -212,40 +212,40 @@ void Executable::Impl::AddReads() {
   }
 }
 
-void Executable::Impl::AddSlots() {
-  for (size_t s = 0; s < slots_.size(); ++s) {
-    Slot& slot = slots_[s];
-    slot.bound.resize(program().arguments.size());
-    slot.counts.resize(program().symbols.size());
-    slot.area = static_cast<int>(s);
+void Executable::Impl::AddLanes() {
+  for (size_t s = 0; s < lanes_.size(); ++s) {
+    Lane& lane = lanes_[s];
+    lane.bound.resize(program().arguments.size());
+    lane.counts.resize(program().symbols.size());
+    lane.area = static_cast<int>(s);
     if (compiled_.variables_on_device()) continue;
-    slot.lent.resize(compiled_.reads.size());
+    lane.lent.resize(compiled_.reads.size());
     for (size_t i = 0; i < compiled_.reads.size(); ++i) {
       const Node& node = program().nodes[static_cast<size_t>(compiled_.reads[i])];
       PullItem item;
       item.variable = static_cast<int>(IntAttr(node, "variable"));
       item.rows = node.op == "read_rows";
-      if (!lendable_[i].empty()) item.lent = &slot.lent[i];
-      slot.pulls.push_back(item);
+      if (!lendable_[i].empty()) item.lent = &lane.lent[i];
+      lane.pulls.push_back(item);
     }
   }
 }
 
-void Executable::Impl::UseSlot(int s) {
-  if (s == slot_) return;
-  for (size_t i = 0; i < slot().counts.size(); ++i) {
-    slot().counts[i] = table_.count(static_cast<int>(i) + 1);
+void Executable::Impl::UseLane(int s) {
+  if (s == lane_) return;
+  for (size_t i = 0; i < lane().counts.size(); ++i) {
+    lane().counts[i] = table_.count(static_cast<int>(i) + 1);
   }
-  slot_ = s;
-  table_.UseSlot(s);
-  table_.UsePushArea(slot().area);
-  for (size_t i = 0; slot().is_bound && i < slot().bound.size(); ++i) {
-    table_.SetArgument(i, const_cast<void*>(std::as_const(slot().bound[i]).raw()));
+  lane_ = s;
+  table_.UseLane(s);
+  table_.UsePushArea(lane().area);
+  for (size_t i = 0; lane().is_bound && i < lane().bound.size(); ++i) {
+    table_.SetArgument(i, const_cast<void*>(std::as_const(lane().bound[i]).raw()));
   }
-  for (size_t i = 0; i < slot().counts.size(); ++i) {
-    table_.SetCount(static_cast<int>(i) + 1, slot().counts[i]);
+  for (size_t i = 0; i < lane().counts.size(); ++i) {
+    table_.SetCount(static_cast<int>(i) + 1, lane().counts[i]);
   }
-  key_ = slot().key;
+  key_ = lane().key;
 }
 
 // Returns the memory of a pushed value in an area. The view of the value points to the current
@@ -254,8 +254,8 @@ void* Executable::Impl::PushedData(ValueId v, int area) const {
   for (const PushCopy& copy : compiled_.push_copies) {
     if (copy.value == v) return table_.push_area(area) + copy.offset;
   }
-  const ValuePlace& place = compiled_.places[static_cast<size_t>(v)];
-  if (place.place == Place::kPushed) return table_.push_area(area) + place.offset;
+  const ValueLocation& location = compiled_.locations[static_cast<size_t>(v)];
+  if (location.in == Location::kPushed) return table_.push_area(area) + location.offset;
   return table_.view(v).data;  // a constant
 }
 
@@ -282,8 +282,8 @@ void Executable::Impl::NoteReadyPushes() {
   for (size_t p = 0; p < program().pushes.size() && !compiled_.variables_on_device(); ++p) {
     const ValueId value = program().pushes[p].value;
     Step* writer = nullptr;
-    const bool in_area =
-        value != kNoValue && compiled_.places[static_cast<size_t>(value)].place == Place::kPushed;
+    const bool in_area = value != kNoValue &&
+                         compiled_.locations[static_cast<size_t>(value)].in == Location::kPushed;
     for (Step& step : main_) {
       for (const ValueId out : program().nodes[static_cast<size_t>(step.node)].outputs) {
         if (in_area && compiled_.roots[static_cast<size_t>(out)] ==
@@ -351,7 +351,7 @@ absl::Status Executable::Impl::SetCounts(size_t i, const Tensor& tensor,
 }
 
 absl::Status Executable::Impl::Bind(std::span<const Tensor> arguments) {
-  std::vector<Tensor>& bound = slot().bound;
+  std::vector<Tensor>& bound = lane().bound;
   if (arguments.size() != bound.size()) {
     return InvalidArgument("program \"{}\" takes {} arguments, but is fed {}", program().name,
                            bound.size(), arguments.size());
@@ -365,7 +365,7 @@ absl::Status Executable::Impl::Bind(std::span<const Tensor> arguments) {
     bound[i] = arguments[i];
     table_.SetArgument(i, const_cast<void*>(std::as_const(bound[i]).raw()));
   }
-  slot().is_bound = true;
+  lane().is_bound = true;
   for (size_t s = 0; s < new_counts_.size(); ++s) {
     if (new_counts_[s] >= 0) table_.SetCount(static_cast<int>(s) + 1, new_counts_[s]);
   }
@@ -392,15 +392,15 @@ absl::Status Executable::Impl::RunSteps(const std::vector<Step>& steps, PushObse
 }
 
 absl::Status Executable::Impl::Prepare(const RandomKey& key) {
-  key_ = slot().key = key;
-  table_.UsePushArea(slot().area);
+  key_ = lane().key = key;
+  table_.UsePushArea(lane().area);
   COHORT_RETURN_IF_ERROR(RunSteps(prologue_));
-  std::vector<PullItem>& pulls = slot().pulls;
+  std::vector<PullItem>& pulls = lane().pulls;
   for (size_t i = 0; i < pulls.size(); ++i) {
     const Node& node = program().nodes[static_cast<size_t>(compiled_.reads[i])];
     PullItem& item = pulls[i];
     item.destination = DestinationOf(i);
-    slot().lent[i] = nullptr;
+    lane().lent[i] = nullptr;
     if (!item.rows) continue;
     const ValueView& keys = table_.view(node.inputs[0]);
     item.keys = {keys.as<const int64_t>(), static_cast<size_t>(keys.elements)};
@@ -411,16 +411,16 @@ absl::Status Executable::Impl::Prepare(const RandomKey& key) {
 // The view of a value that was lent in an earlier step does not point to the value's own memory.
 void* Executable::Impl::DestinationOf(size_t read) const {
   const Node& node = program().nodes[static_cast<size_t>(compiled_.reads[read])];
-  const ValuePlace& place = compiled_.places[static_cast<size_t>(node.outputs[0])];
+  const ValueLocation& location = compiled_.locations[static_cast<size_t>(node.outputs[0])];
   if (lendable_[read].empty()) return table_.view(node.outputs[0]).data;
-  return (place.place == Place::kArena ? table_.arena() : table_.slot(slot_)) + place.offset;
+  return (location.in == Location::kArena ? table_.arena() : table_.lane(lane_)) + location.offset;
 }
 
 // Kernels only read their inputs, and no output takes over the memory of a read.
 void Executable::Impl::UseLentValues() {
   for (size_t i = 0; i < lendable_.size(); ++i) {
     if (lendable_[i].empty()) continue;
-    const void* const lent = slot().lent[i];
+    const void* const lent = lane().lent[i];
     table_.SetData(lendable_[i], lent != nullptr ? const_cast<void*>(lent) : DestinationOf(i));
   }
 }
@@ -428,13 +428,13 @@ void Executable::Impl::UseLentValues() {
 absl::Status Executable::Impl::Run(PushObserver* observer) {
   UseLentValues();
   segment_bytes_ = 0;
-  COHORT_RETURN_IF_ERROR(devices_ != nullptr ? devices_->Run(slot_, slot().area, key_)
+  COHORT_RETURN_IF_ERROR(devices_ != nullptr ? devices_->Run(lane_, lane().area, key_)
                                              : RunSteps(main_, observer));
   FinishPushes();
   for (size_t i = 0; observer != nullptr && i < late_pushes_.size(); ++i) {
     observer->OnPushReady(late_pushes_[i]);
   }
-  std::swap(slot().area, pushed_area_);
+  std::swap(lane().area, pushed_area_);
   double* to = metric_values_.data();
   for (const ValueView* view : accumulators_) to = ReadDoubles(*view, to);
   if (program().weight != kNoValue) weight_ = ReadScalar(table_.view(program().weight));
@@ -442,7 +442,7 @@ absl::Status Executable::Impl::Run(PushObserver* observer) {
 }
 
 void Executable::Impl::FinishPushes() {
-  const int area = slot().area;
+  const int area = lane().area;
   for (const PushCopy& copy : compiled_.push_copies) {
     const ValueView& view = table_.view(copy.value);
     std::memcpy(table_.push_area(area) + copy.offset, view.data,
@@ -499,7 +499,7 @@ absl::StatusOr<std::unique_ptr<Executable>> Executable::Compile(Program program,
   }
   auto compiled = CompileProgram(
       std::move(program), options.devices.empty() ? "cpu" : options.devices[0]->kind(),
-      options.slots, {.host_pushes = host_pushes, .segment_devices = options.segment_devices});
+      options.lanes, {.host_pushes = host_pushes, .segment_devices = options.segment_devices});
   if (!compiled.ok()) return Annotate(compiled.status(), fmt::format("program \"{}\"", name));
   COHORT_ASSIGN_OR_RETURN(Impl::HostMemory memory, Impl::Allocate(*compiled, options));
   auto impl = std::make_unique<Impl>(*std::move(compiled), std::move(memory), options);
@@ -510,14 +510,14 @@ absl::StatusOr<std::unique_ptr<Executable>> Executable::Compile(Program program,
 // Pages of the arena that no step on the CPU uses are never touched.
 absl::StatusOr<Executable::Impl::HostMemory> Executable::Impl::Allocate(
     const CompiledProgram& compiled, const CompileOptions& options) {
-  const size_t slots = static_cast<size_t>(options.slots) * compiled.slot_bytes;
-  const size_t pushed = static_cast<size_t>(PushAreas(options.slots)) * compiled.push_area_bytes;
-  const size_t moved = slots + pushed;
+  const size_t lanes = static_cast<size_t>(options.lanes) * compiled.lane_bytes;
+  const size_t pushed = static_cast<size_t>(PushAreas(options.lanes)) * compiled.push_area_bytes;
+  const size_t moved = lanes + pushed;
   const bool on_cpu = options.devices.empty();
   HostMemory memory;
   try {
     memory.arena = BufferRef::Allocate(compiled.arena_bytes);
-    memory.slots = BufferRef::Allocate(on_cpu ? slots : 0);
+    memory.lanes = BufferRef::Allocate(on_cpu ? lanes : 0);
     if (on_cpu && options.allocate_push_areas) {
       memory.push_areas = options.allocate_push_areas(pushed);
     }
@@ -538,12 +538,12 @@ absl::Status Executable::Impl::MakeDevices(const CompileOptions& options) {
   COHORT_ASSIGN_OR_RETURN(
       devices_,
       DeviceGroup::Make(compiled_, options.devices, &table_,
-                        {.slots = options.slots, .pool = &pool_, .variables = options.variables}));
+                        {.lanes = options.lanes, .pool = &pool_, .variables = options.variables}));
   return absl::OkStatus();
 }
 
 const Program& Executable::program() const { return impl_->program(); }
-void Executable::UseSlot(int slot) { impl_->UseSlot(slot); }
+void Executable::UseLane(int lane) { impl_->UseLane(lane); }
 absl::Status Executable::Bind(std::span<const Tensor> arguments) { return impl_->Bind(arguments); }
 absl::Status Executable::Prepare(const RandomKey& key) { return impl_->Prepare(key); }
 std::span<const PullItem> Executable::pulls() const { return impl_->pulls(); }

@@ -28,7 +28,7 @@ struct CompileOptions {
   // On which the main steps run; none: the CPU. Several share the examples of each batch.
   std::vector<std::shared_ptr<Device>> devices;
   int intra_op_threads = 1;
-  int slots = 1;  // steps that may be prepared at the same time
+  int lanes = 1;  // steps that may be prepared at the same time
   // The variables live on the only device, where Run reads them (see device_parts()). They outlive
   // the executable. Null: they are pulled and pushed.
   const ResidentVariables* variables = nullptr;
@@ -54,8 +54,8 @@ struct CompileOptions {
 // the rest. In the steady state none of them allocates or locks (with one intra-op thread). One
 // thread at a time.
 //
-// With several slots, steps can be bound and prepared, and their values pulled, while others run. A
-// slot has the inputs, the keys and the pulled values of one step; all share the arena in which
+// With several lanes, steps can be bound and prepared, and their values pulled, while others run. A
+// lane has the inputs, the keys and the pulled values of one step; all share the arena in which
 // Run computes.
 //
 // If the variables live on the device, no values are exchanged: pulls() and pushes() are empty. The
@@ -72,19 +72,19 @@ class Executable {
 
   const Program& program() const;
 
-  // The functions below apply to the step in this slot, until the next UseSlot; at first 0. What a
+  // The functions below apply to the step in this lane, until the next UseLane; at first 0. What a
   // step that has run leaves in the arena (`output`) is lost.
-  void UseSlot(int slot);
+  void UseLane(int lane);
 
   // Binds argument `i` to `arguments[i]`. Its dims must match the type of the argument; a bounded
-  // axis may have any count up to its capacity, the same in all arguments. The slot refers to the
+  // axis may have any count up to its capacity, the same in all arguments. The lane refers to the
   // tensors until its next Bind. Errors: InvalidArgument that names the argument.
   absl::Status Bind(std::span<const Tensor> arguments);
 
   absl::Status Prepare(const RandomKey& key);
 
-  // The values of variables that Run needs; destinations point into the arena, or the slot if there
-  // are several. Valid from Prepare to the next Bind in this slot. Run reads a dense value where
+  // The values of variables that Run needs; destinations point into the arena, or the lane if there
+  // are several. Valid from Prepare to the next Bind in this lane. Run reads a dense value where
   // the access has lent it (PullItem::lent), unless the step runs on a device or pushes the value
   // itself.
   std::span<const PullItem> pulls() const;
@@ -96,17 +96,17 @@ class Executable {
   // Where the next Run will write what it pushes. Keys are not set yet.
   std::span<const PushItem> next_pushes() const;
 
-  // The pushes of the step that ran last, in any slot, and their weight. The values stay valid
+  // The pushes of the step that ran last, in any lane, and their weight. The values stay valid
   // until a Prepare after the next Run, so that they may be sent while the next steps prepare, pull
   // and run.
   std::span<const PushItem> pushes() const;
   // How steps push and read variables on the device. The update applies the pushes of the step that
-  // ran last, in any slot, until the next Run.
+  // ran last, in any lane, until the next Run.
   DeviceParts device_parts();
   double weight() const;
   int64_t batch_count() const;  // run-time count of symbol 1; 0 if the program has no symbol
 
-  // Bytes of the arena, the slots and the push areas together.
+  // Bytes of the arena, the lanes and the push areas together.
   size_t memory_bytes() const;
   // Bytes that a step copies to the device and back, at full capacity; 0 on the CPU. If the program
   // is cut: what the last Run has copied to other devices and workers, and back.

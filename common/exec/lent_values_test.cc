@@ -31,9 +31,9 @@ class SealedFloats {
   float* data_;
 };
 
-std::unique_ptr<Executable> Compiled(const absl::StatusOr<Program>& program, int slots) {
+std::unique_ptr<Executable> Compiled(const absl::StatusOr<Program>& program, int lanes) {
   REQUIRE(program.ok());
-  auto executable = Executable::Compile(*program, testing::OnTestDevice({.slots = slots}));
+  auto executable = Executable::Compile(*program, testing::OnTestDevice({.lanes = lanes}));
   INFO(executable.status());
   REQUIRE(executable.ok());
   return *std::move(executable);
@@ -73,23 +73,23 @@ std::vector<float> PushedValues(const Executable& e) {
   return values;
 }
 
-// Runs steps in turn in all slots, every third with copied values. Each must compute what it
+// Runs steps in turn in all lanes, every third with copied values. Each must compute what it
 // computes from copies alone.
-void CheckLent(const absl::StatusOr<Program>& program, const std::vector<Tensor>& batch, int slots,
+void CheckLent(const absl::StatusOr<Program>& program, const std::vector<Tensor>& batch, int lanes,
                size_t lendable) {
   const auto copying = Compiled(program, 1);
-  const auto lending = Compiled(program, slots);
+  const auto lending = Compiled(program, lanes);
   std::vector<std::unique_ptr<SealedFloats>> lent;
   for (uint64_t step = 0; step < 7; ++step) {
-    const auto prepare = [&](Executable* e, int slot) {
-      e->UseSlot(slot);
+    const auto prepare = [&](Executable* e, int lane) {
+      e->UseLane(lane);
       REQUIRE(e->Bind(batch).ok());
       REQUIRE(e->Prepare({7, step, 0}).ok());
     };
     prepare(copying.get(), 0);
     testing::FillPulls<float>(copying.get());
     REQUIRE(copying->Run().ok());
-    prepare(lending.get(), static_cast<int>(step) % slots);
+    prepare(lending.get(), static_cast<int>(step) % lanes);
     if (step % 3 == 2) {
       testing::FillPulls<float>(lending.get());
     } else {
@@ -119,13 +119,13 @@ absl::StatusOr<Program> PenaltyProgram() {
 
 TEST_CASE("a step reads lent values where they are and does not write them") {
   const std::vector<Tensor> x = {Tensor::FromValues<float>({2, 1}, std::vector<float>{1, 2})};
-  for (const int slots : {1, 3}) {
+  for (const int lanes : {1, 3}) {
     CheckLent(testing::MlpProgram(DType::kFloat32, 16, 20, 12, 0.3),
-              testing::MlpBatch<float>(16, 20, 1), slots, 4);
+              testing::MlpBatch<float>(16, 20, 1), lanes, 4);
     // The rows of the table are copied, whoever answers.
     CheckLent(testing::RecommenderProgram(DType::kFloat32, 32, 50, 4),
-              testing::RecommenderBatch<float>(32, 50, 1), slots, 2);
-    CheckLent(PenaltyProgram(), x, slots, 2);
+              testing::RecommenderBatch<float>(32, 50, 1), lanes, 2);
+    CheckLent(PenaltyProgram(), x, lanes, 2);
   }
 }
 

@@ -5,7 +5,7 @@
 
 #include "common/base/status.h"
 #include "common/exec/executable.h"
-#include "common/graph/device_place.h"
+#include "common/graph/device_name.h"
 
 namespace cohort {
 namespace {
@@ -58,7 +58,7 @@ LocalDevices::LocalDevices(std::vector<std::shared_ptr<Device>> own, const Devic
 
 std::string LocalDevices::Resolve(const std::string& device) const {
   if (device.empty()) return own_;
-  const auto place = ParseDevicePlace(device);
+  const auto place = ParseDeviceName(device);
   const std::string name = place.ok() ? place->device : device;
   return name == "cpu:0" ? "" : name;
 }

@@ -10,7 +10,7 @@
 
 #include "common/exchange/variable_access.h"
 #include "common/graph/program.h"
-#include "common/optimizers/device_places.h"
+#include "common/optimizers/device_copies.h"
 #include "common/tablet/tablet.h"
 #include "common/tensor/buffer.h"
 

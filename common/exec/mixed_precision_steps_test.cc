@@ -147,7 +147,7 @@ TEST_CASE("pushes are finite if no element is NaN or infinite") {
   rows[3] = std::nan("");
   CHECK(!PushesAreFinite(program, pushes));
   rows[3] = 4;
-  rows[5] = std::nan("");  // behind the two rows
+  rows[5] = std::nan("");  // after the two rows
   CHECK(PushesAreFinite(program, pushes));
 }
 

@@ -111,8 +111,8 @@ std::vector<Tensor> Batch(int64_t count) {
 
 // Everything that a step shows to the outside, as doubles.
 template <typename T>
-std::vector<double> RunStep(Executable* e, int slot, int64_t count) {
-  e->UseSlot(slot);
+std::vector<double> RunStep(Executable* e, int lane, int64_t count) {
+  e->UseLane(lane);
   REQUIRE(e->Bind(Batch<T>(count)).ok());
   REQUIRE(e->Prepare({.seed = 3, .place = 17, .ordinal = 1}).ok());
   testing::FillPulls<T>(e);
@@ -135,7 +135,7 @@ std::vector<double> RunStep(Executable* e, int slot, int64_t count) {
 }
 
 std::unique_ptr<Executable> Compiled(Program program, SegmentDevices* devices) {
-  CompileOptions options = testing::OnTestDevice({.slots = 2});
+  CompileOptions options = testing::OnTestDevice({.lanes = 2});
   if (options.devices.size() > 1)
     options.devices.resize(1);  // each would normalize its own examples
   options.segment_devices = devices;
@@ -160,9 +160,9 @@ size_t CompareModels(const std::vector<std::string>& names, uint32_t models, dou
     const auto cut = Compiled(*program, &devices);
     segments += CountSegments(cut->program());
     for (const int64_t count : {kCapacity, int64_t{3}, kCapacity}) {
-      for (const int slot : {0, 1}) {
-        const std::vector<double> expected = RunStep<T>(whole.get(), slot, count);
-        const std::vector<double> got = RunStep<T>(cut.get(), slot, count);
+      for (const int lane : {0, 1}) {
+        const std::vector<double> expected = RunStep<T>(whole.get(), lane, count);
+        const std::vector<double> got = RunStep<T>(cut.get(), lane, count);
         REQUIRE(got.size() == expected.size());
         for (size_t i = 0; i < got.size(); ++i) {
           CAPTURE(i);

@@ -65,7 +65,7 @@ absl::Status ResidentAccess::Begin(const PushBatch* push, const PullBatch* pull)
   timeline_seen_ = false;
   waits_since_us_ = -1;
   request_.pull_step = pull != nullptr ? pull->step : 0;
-  pull_slot_ = pull != nullptr ? pull->slot : 0;
+  pull_lane_ = pull != nullptr ? pull->lane : 0;
   if (push != nullptr) {
     const PushStamp& stamp = push->stamp;
     request_.push = {.id = {stamp.closure, stamp.ordinal},
@@ -75,7 +75,7 @@ absl::Status ResidentAccess::Begin(const PushBatch* push, const PullBatch* pull)
                      .weight = stamp.weight,
                      .step = stamp.step,
                      .iteration_offset = stamp.iteration_offset};
-    push_slot_ = push->slot;
+    push_lane_ = push->lane;
   }
   tablets_.resize(routes.tablets.size());
   for (size_t t = 0; t < tablets_.size(); ++t) {
@@ -115,7 +115,7 @@ absl::StatusOr<ExchangeResult> ResidentAccess::Finish() {
   }
   COHORT_RETURN_IF_ERROR(status_);
   for (size_t t = 0; t < tablets_.size() && timeline_seen_; ++t) {
-    versions_[{pull_slot_, program_.routes->tablets[t].tablet}] = tablets_[t].version;
+    versions_[{pull_lane_, program_.routes->tablets[t].tablet}] = tablets_[t].version;
   }
   return result_;
 }
@@ -180,7 +180,7 @@ bool ResidentAccess::MakeRequest(size_t server) {
   for (size_t t = 0; t < tablets_.size(); ++t) {
     if (tablets_[t].push_done || !is_its(t)) continue;
     const TabletRoute& route = routes.tablets[t];
-    const auto pulled = versions_.find({push_slot_, route.tablet});
+    const auto pulled = versions_.find({push_lane_, route.tablet});
     request_.push_sections.push_back(
         {.tablet = route.tablet,
          .term = route.term,

@@ -17,7 +17,7 @@
 #include "common/exchange/local_server.h"
 #include "common/exchange/variable_access.h"
 #include "common/graph/program.h"
-#include "common/optimizers/device_places.h"
+#include "common/optimizers/device_copies.h"
 #include "common/tablet/push_pull_views.h"
 #include "proto/parameter_server.pb.h"
 
@@ -79,7 +79,7 @@ class ResidentAccess : public VariableAccess {
   const DeviceParts device_;
   ExchangeThread::Program program_;
   std::map<uint32_t, Server> servers_;  // by ps
-  // By slot of the pull and tablet number: the version of the last pull.
+  // By lane of the pull and tablet number: the version of the last pull.
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> versions_;
 
   // The running exchange.
@@ -87,7 +87,7 @@ class ResidentAccess : public VariableAccess {
   ExchangeResult result_;
   ExchangePlan plan_;
   RequestView request_;  // its push and its step; sections are those of one server
-  uint32_t push_slot_ = 0, pull_slot_ = 0;
+  uint32_t push_lane_ = 0, pull_lane_ = 0;
   std::vector<Tablet> tablets_;  // by ProgramRoutes::tablets
   std::vector<size_t> asked_;    // the tablets of the sections of a request
   v1::PushPullResponseHeader answer_;

@@ -12,7 +12,7 @@
 
 namespace cohort {
 
-// What the steps of a program in one slot do with variables that live on the device, in two graphs:
+// What the steps of a program in one lane do with variables that live on the device, in two graphs:
 //
 //   a run:     upload bodies -> read rows -> (the program's kernels) -> scale of gradients
 //   an update: upload bodies -> pushes of one group of variables
@@ -22,7 +22,7 @@ namespace cohort {
 // run: what the run has computed stays in the memory of the device until then.
 class ResidentStep {
  public:
-  // `on_device`: the values on the device; it points to the slot. All outlive this object. Errors:
+  // `on_device`: the values on the device; it points to the lane. All outlive this object. Errors:
   // those of ResidentVariables::Find and VariableOps; FailedPrecondition: a gradient of a variable
   // that is not trainable, or without the weight of a loss.
   static absl::StatusOr<std::unique_ptr<ResidentStep>> Make(const CompiledProgram& compiled,
@@ -36,7 +36,7 @@ class ResidentStep {
   // update. Errors: InvalidArgument for keys beyond a variable's rows.
   absl::Status WriteReads(const ValueTable& host);
   void PlanReads(GraphPlan* plan) const;
-  // Behind the kernels.
+  // Adds the kernels that scale gradients; they run after the step's own kernels.
   void PlanScale(GraphPlan* plan) const;
 
   // Writes the bodies of the update that follows the newest run. The optimizer sees this step.

@@ -139,35 +139,35 @@ Trained PullAndPush(const Program& program, const v1::OptimizerSpec& optimizer,
 // Variables that live on the device.
 struct OnDevice {
   OnDevice(std::unique_ptr<LocalVariables> variables)
-      : local(std::move(variables)), places(DevicePlaces::On(std::vector{DeviceOfTest()})) {
-    REQUIRE(local->tablet()->Reside(places).ok());
+      : local(std::move(variables)), copies(DeviceCopies::On(std::vector{DeviceOfTest()})) {
+    REQUIRE(local->tablet()->Reside(copies).ok());
   }
-  ResidentVariables* variables() const { return places.readers[0].get(); }
+  ResidentVariables* variables() const { return copies.readers[0].get(); }
 
   std::unique_ptr<LocalVariables> local;
-  DevicePlaces places;
+  DeviceCopies copies;
 };
 
 OnDevice MakeResident(const Program& program, const v1::OptimizerSpec& optimizer) {
   return OnDevice(MakeLocal(program, optimizer));
 }
 
-// With several slots, each step is prepared before the one before it runs.
+// With several lanes, each step is prepared before the one before it runs.
 void RunResident(const OnDevice& variables, Executable* e, const Batches& batches, uint64_t first,
-                 int slots, Trained* trained) {
+                 int lanes, Trained* trained) {
   auto access = variables.local->ForProgram(e->program(), e->device_parts());
   REQUIRE(access.ok());
   REQUIRE((*access)->on_device());
-  const uint64_t ahead = static_cast<uint64_t>(slots) - 1;
+  const uint64_t ahead = static_cast<uint64_t>(lanes) - 1;
   for (uint64_t i = 0; i < batches.size() + ahead; ++i) {
     if (i < batches.size()) {
-      e->UseSlot(static_cast<int>(i % (ahead + 1)));
+      e->UseLane(static_cast<int>(i % (ahead + 1)));
       REQUIRE(e->Bind(batches[i]).ok());
       REQUIRE(e->Prepare({7, first + i, 0}).ok());
       CHECK(e->pulls().empty());
     }
     if (i < ahead) continue;
-    e->UseSlot(static_cast<int>((i - ahead) % (ahead + 1)));
+    e->UseLane(static_cast<int>((i - ahead) % (ahead + 1)));
     const PullBatch pull{first + i - ahead, 0, e->pulls()};
     REQUIRE((*access)->Exchange(nullptr, &pull).ok());
     const absl::Status status = e->Run();
@@ -185,11 +185,11 @@ void RunResident(const OnDevice& variables, Executable* e, const Batches& batche
 }
 
 Trained StayOnDevice(const Program& program, const v1::OptimizerSpec& optimizer,
-                     const Batches& batches, int slots = 1) {
+                     const Batches& batches, int lanes = 1) {
   const OnDevice variables = MakeResident(program, optimizer);
-  const auto e = CompileOnDevice(program, {.slots = slots, .variables = variables.variables()});
+  const auto e = CompileOnDevice(program, {.lanes = lanes, .variables = variables.variables()});
   Trained trained;
-  RunResident(variables, e.get(), batches, 0, slots, &trained);
+  RunResident(variables, e.get(), batches, 0, lanes, &trained);
   AddTensors(program, *variables.local, &trained);
   return trained;
 }
@@ -240,7 +240,7 @@ TEST_CASE("resident variables train to the bits of those that are pulled and pus
 TEST_CASE("steps that are prepared ahead see the resident variables of the step before") {
   const auto adam = OptimizerNamed("Adam", "lazy");
   const auto batches = RecommenderBatches<float>();
-  CHECK(StayOnDevice(Recommender<float>(), adam, batches, /*slots=*/3) ==
+  CHECK(StayOnDevice(Recommender<float>(), adam, batches, /*lanes=*/3) ==
         StayOnDevice(Recommender<float>(), adam, batches));
 }
 

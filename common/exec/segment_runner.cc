@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/base/status.h"
-#include "common/graph/device_place.h"
+#include "common/graph/device_name.h"
 #include "common/graph/op_registry.h"
 #include "common/graph/segments.h"
 #include "common/kernels/device_kernel.h"
@@ -56,7 +56,7 @@ std::vector<bool> FindReadData(const Program& program, std::string_view kind) {
 absl::StatusOr<std::unique_ptr<Kernel>> CreateSegmentKernel(const Node& node,
                                                             const Program& program,
                                                             SegmentDevices* devices) {
-  COHORT_ASSIGN_OR_RETURN(const DevicePlace place, ParseDevicePlace(node.device));
+  COHORT_ASSIGN_OR_RETURN(const DeviceName place, ParseDeviceName(node.device));
   Segment segment{.program = ProgramOfSegment(program, node), .reads_data = {}};
   segment.reads_data =
       FindReadData(segment.program, place.device.substr(0, place.device.find(':')));

@@ -15,31 +15,31 @@ using testing::CountedLocks;
 using testing::StartCounting;
 using testing::StopCounting;
 
-// Runs steps of all the batches' sizes, by turns; returns after `steps`. With several slots each
+// Runs steps of all the batches' sizes, by turns; returns after `steps`. With several lanes each
 // step is prepared and pulled as far ahead as they allow.
-void RunSteps(Executable* e, int slots, const std::vector<std::vector<Tensor>>& batches,
+void RunSteps(Executable* e, int lanes, const std::vector<std::vector<Tensor>>& batches,
               uint64_t steps) {
-  const uint64_t ahead = static_cast<uint64_t>(slots) - 1;
+  const uint64_t ahead = static_cast<uint64_t>(lanes) - 1;
   for (uint64_t step = 0; step < steps; ++step) {
-    e->UseSlot(static_cast<int>((step + ahead) % (ahead + 1)));
+    e->UseLane(static_cast<int>((step + ahead) % (ahead + 1)));
     bool ok = e->Bind(batches[step % batches.size()]).ok();
     ok = ok && e->Prepare({1, step, 0}).ok();
     testing::FillPulls<float>(e);
     if (step < ahead) continue;
-    e->UseSlot(static_cast<int>(step % (ahead + 1)));
+    e->UseLane(static_cast<int>(step % (ahead + 1)));
     ok = ok && e->Run().ok();
     if (!ok) FAIL("step " << step);
   }
 }
 
 void CheckSteady(absl::StatusOr<Program> program, const std::vector<std::vector<Tensor>>& batches,
-                 int slots = 1) {
+                 int lanes = 1) {
   REQUIRE(program.ok());
-  auto e = Executable::Compile(*std::move(program), {.slots = slots});
+  auto e = Executable::Compile(*std::move(program), {.lanes = lanes});
   REQUIRE(e.ok());
-  RunSteps(e->get(), slots, batches, 4);
+  RunSteps(e->get(), lanes, batches, 4);
   StartCounting();
-  RunSteps(e->get(), slots, batches, 50);
+  RunSteps(e->get(), lanes, batches, 50);
   StopCounting();
   REQUIRE(CountedAllocations() == 0);
   REQUIRE(CountedLocks() == 0);
@@ -69,7 +69,7 @@ TEST_CASE("steps that are prepared ahead allocate nothing and take no lock") {
   CheckSteady(
       testing::RecommenderProgram(DType::kFloat32, 32, 100, 20),
       {testing::RecommenderBatch<float>(32, 100, 1), testing::RecommenderBatch<float>(17, 100, 2)},
-      /*slots=*/3);
+      /*lanes=*/3);
 }
 
 TEST_CASE("a step with vectors as metrics allocates nothing and takes no lock") {

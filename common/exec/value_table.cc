@@ -10,15 +10,15 @@ ValueTable::ValueTable(const CompiledProgram& compiled, const Memory& memory)
       counts_(compiled.program.symbols.size(), -1),
       arguments_(compiled.program.arguments.size()),
       arena_(memory.arena),
-      slots_(memory.slots),
-      slot_bytes_(compiled.slot_bytes),
+      lanes_(memory.lanes),
+      lane_bytes_(compiled.lane_bytes),
       push_areas_(memory.push_areas),
       push_area_bytes_(compiled.push_area_bytes) {
   for (const Symbol& symbol : compiled.program.symbols) capacities_.push_back(symbol.capacity);
   AddDims(compiled);
   AddPlaces(compiled, memory);
   for (size_t s = 0; s < counts_.size(); ++s) SetCount(static_cast<int>(s) + 1, 0);
-  UseSlot(0);
+  UseLane(0);
   UsePushArea(0);
 }
 
@@ -48,32 +48,32 @@ void ValueTable::AddDims(const CompiledProgram& compiled) {
 
 void ValueTable::AddPlaces(const CompiledProgram& compiled, const Memory& memory) {
   for (size_t v = 0; v < views_.size(); ++v) {
-    const ValuePlace& place = compiled.places[v];
-    switch (place.place) {
-      case Place::kNowhere:
+    const ValueLocation& location = compiled.locations[v];
+    switch (location.in) {
+      case Location::kNowhere:
         break;
-      case Place::kArena:
-        views_[v].data = memory.arena + place.offset;
+      case Location::kArena:
+        views_[v].data = memory.arena + location.offset;
         break;
-      case Place::kSlot:
-        slot_values_.push_back({static_cast<ValueId>(v), place.offset});
+      case Location::kLane:
+        lane_values_.push_back({static_cast<ValueId>(v), location.offset});
         break;
-      case Place::kPushed:
-        pushed_values_.push_back({static_cast<ValueId>(v), place.offset});
+      case Location::kPushed:
+        pushed_values_.push_back({static_cast<ValueId>(v), location.offset});
         break;
-      case Place::kArgument:
-        arguments_[static_cast<size_t>(place.index)].push_back(static_cast<ValueId>(v));
+      case Location::kArgument:
+        arguments_[static_cast<size_t>(location.index)].push_back(static_cast<ValueId>(v));
         break;
-      case Place::kVariable:
+      case Location::kVariable:
         if (memory.variables.empty()) break;
-        views_[v].data = memory.variables[static_cast<size_t>(place.index)];
+        views_[v].data = memory.variables[static_cast<size_t>(location.index)];
         break;
-      case Place::kConstant: {
+      case Location::kConstant: {
         if (memory.constants != nullptr) {
-          views_[v].data = (*memory.constants)[static_cast<size_t>(place.index)];
+          views_[v].data = (*memory.constants)[static_cast<size_t>(location.index)];
           break;
         }
-        const Node& node = compiled.program.nodes[static_cast<size_t>(place.index)];
+        const Node& node = compiled.program.nodes[static_cast<size_t>(location.index)];
         // Kernels only read their inputs.
         views_[v].data = const_cast<void*>(TensorAttr(node, "value")->raw());
         break;
@@ -96,7 +96,7 @@ void ValueTable::SetCount(int symbol, int64_t count) {
 
 void ValueTable::SetArgument(size_t index, void* data) { SetData(arguments_[index], data); }
 
-void ValueTable::UseSlot(int slot) { Point(slot_values_, this->slot(slot)); }
+void ValueTable::UseLane(int lane) { Point(lane_values_, this->lane(lane)); }
 
 void ValueTable::UsePushArea(int area) { Point(pushed_values_, push_area(area)); }
 

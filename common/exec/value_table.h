@@ -17,8 +17,8 @@ class ValueTable {
  public:
   struct Memory {
     uint8_t* arena = nullptr;
-    uint8_t* slots = nullptr;                       // one behind another
-    uint8_t* push_areas = nullptr;                  // one behind another
+    uint8_t* lanes = nullptr;                       // one after another
+    uint8_t* push_areas = nullptr;                  // one after another
     const std::vector<void*>* constants = nullptr;  // by node; null: where the program has them
     std::vector<void*> variables;                   // whole ones, by variable; empty: elsewhere
   };
@@ -38,12 +38,12 @@ class ValueTable {
   }
   // Points the values of one argument at memory.
   void SetArgument(size_t index, void* data);
-  // Points the values that live across the pull at one of the slots.
-  void UseSlot(int slot);
+  // Points the values that live across the pull at one of the lanes.
+  void UseLane(int lane);
   // Points the pushed values at one of the push areas.
   void UsePushArea(int area);
   uint8_t* arena() const { return arena_; }
-  uint8_t* slot(int slot) const { return slots_ + static_cast<size_t>(slot) * slot_bytes_; }
+  uint8_t* lane(int lane) const { return lanes_ + static_cast<size_t>(lane) * lane_bytes_; }
   uint8_t* push_area(int area) const {
     return push_areas_ + static_cast<size_t>(area) * push_area_bytes_;
   }
@@ -57,7 +57,7 @@ class ValueTable {
     std::vector<BoundedAxis> axes;
     std::vector<ValueId> values;
   };
-  // A value whose memory changes with the slot or the push area.
+  // A value whose memory changes with the lane or the push area.
   struct MovedValue {
     ValueId value;
     size_t offset;
@@ -72,11 +72,11 @@ class ValueTable {
   std::vector<SymbolUse> symbols_;
   std::vector<int64_t> counts_, capacities_;
   std::vector<std::vector<ValueId>> arguments_;  // values by argument
-  std::vector<MovedValue> slot_values_;
+  std::vector<MovedValue> lane_values_;
   std::vector<MovedValue> pushed_values_;
   uint8_t* const arena_;
-  uint8_t* const slots_;
-  const size_t slot_bytes_;
+  uint8_t* const lanes_;
+  const size_t lane_bytes_;
   uint8_t* const push_areas_;
   const size_t push_area_bytes_;
 };

@@ -47,7 +47,7 @@ class GradientContext {
 };
 
 // Adds the gradients of the scalar `loss` with respect to values of the program. A gradient is no
-// value if the loss does not depend on it, as behind an op without a gradient rule (dim_size,
+// value if the loss does not depend on it, as after an op without a gradient rule (dim_size,
 // comparisons, argmax). Errors: InvalidArgument (the loss is not a floating scalar), or the error
 // that ProgramBuilder kept.
 absl::StatusOr<std::vector<Expr>> Gradients(Expr loss, std::span<const Expr> wrt);

@@ -89,7 +89,7 @@ TEST_CASE("rows under two sets of keys are refused, saying what to do") {
         absl::string_view::npos);
 }
 
-TEST_CASE("variables behind integers, counts and comparisons have no gradient") {
+TEST_CASE("variables after integers, counts and comparisons have no gradient") {
   ProgramBuilder b("train");
   const Expr w = b.Read("w", {kF, {{6}, {4}}});
   const Expr v = b.Read("v", {kF, {{4}}});

@@ -62,7 +62,7 @@ struct Node {
   // The ops "fused" (common/graph/fuse.h) and "segment" (common/graph/segments.h), which only a
   // compiled program has, stand for these nodes, in order.
   std::vector<Node> body;
-  // Where it runs ("cuda:1", "worker:1/cpu:0": device_place.h); "": where the program does. Leaves
+  // Where it runs ("cuda:1", "worker:1/cpu:0": device_name.h); "": where the program does. Leaves
   // have none.
   std::string device;
 };

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/graph/autodiff.h"
-#include "common/graph/device_place.h"
+#include "common/graph/device_name.h"
 #include "common/graph/expr.h"
 #include "common/graph/program_proto.h"
 #include "common/graph/validate.h"
@@ -13,7 +13,7 @@ namespace cohort {
 namespace {
 
 TEST_CASE("Names of devices, ours and TensorFlow's", "[segments]") {
-  const auto read = [](std::string_view text) { return ParseDevicePlace(text)->ToString(); };
+  const auto read = [](std::string_view text) { return ParseDeviceName(text)->ToString(); };
   CHECK(read("cuda:1") == "cuda:1");
   CHECK(read("cpu") == "cpu:0");
   CHECK(read("worker:1/cuda:0") == "worker:1/cuda:0");
@@ -26,7 +26,7 @@ TEST_CASE("Names of devices, ours and TensorFlow's", "[segments]") {
                            "worker/cuda:0", "worker:/cuda:0", "ps:0/cpu:0", "/job:ps/task:0/cpu:0",
                            "cuda:1/worker:1", "cuda:0/", "//cuda:0"}) {
     CAPTURE(text);
-    const auto place = ParseDevicePlace(text);
+    const auto place = ParseDeviceName(text);
     REQUIRE(!place.ok());
     CHECK(std::string(place.status().message()).find("worker:1/cuda:0") != std::string::npos);
   }

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "common/graph/device_place.h"
+#include "common/graph/device_name.h"
 #include "common/graph/op_registry.h"
 #include "common/metrics/finalizers.h"
 
@@ -136,7 +136,7 @@ class Validator {
     }
     of_variables_.push_back(of_variables);
     COHORT_RETURN_IF_ERROR(CheckConstant(node));
-    if (!node.device.empty()) COHORT_RETURN_IF_ERROR(ParseDevicePlace(node.device).status());
+    if (!node.device.empty()) COHORT_RETURN_IF_ERROR(ParseDeviceName(node.device).status());
     COHORT_ASSIGN_OR_RETURN(const Types types, InferNode(p_, node, inputs));
     if (types.size() != node.outputs.size()) {
       return InvalidArgument("op '{}' makes {} values, not {}", node.op, types.size(),

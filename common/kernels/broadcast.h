@@ -19,7 +19,7 @@ template <size_t N>
 struct Walk {
   int64_t dims[kMaxRank];        // sizes of the merged axes, outermost first
   int64_t strides[kMaxRank][N];  // in elements of each value
-  int rank = 0;                  // at least 1, once it has items; axes behind have no values
+  int rank = 0;                  // at least 1, once it has items; axes after have no values
 
   // N inputs that are broadcast to one output by NumPy's rules; the types are already checked. The
   // innermost strides are 0 or 1.

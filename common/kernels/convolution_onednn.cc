@@ -94,7 +94,7 @@ absl::StatusOr<ConvPrimitive> MakeConvPrimitive(ConvKind kind, const ConvShape& 
   const dnnl_dims_t strides = {s.axes[0].stride, s.axes[1].stride};
   const dnnl_dims_t dilates = {s.axes[0].dilation - 1, s.axes[1].dilation - 1};
   const dnnl_dims_t before = {s.axes[0].before, s.axes[1].before};
-  // The padding behind that the windows reach; oneDNN checks it against the sizes.
+  // The padding after the input that the windows reach; oneDNN checks it against the sizes.
   dnnl_dims_t after;
   for (size_t i = 0; i < 2; ++i) {
     const ops::ConvAxis& a = s.axes[i];

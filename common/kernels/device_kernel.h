@@ -40,7 +40,7 @@ class DeviceKernel : public KernelTraits {
   // ops have the column `cpu` Grid in ops.def, or pass a dtype on to it.
   virtual void RunOnCpu(const KernelContext& context) const {}
 
-  // Returns true if the kernel writes behind the current elements of input i, up to its capacity.
+  // Returns true if the kernel writes after the current elements of input i, up to its capacity.
   virtual bool writes_tail(size_t i) const { return false; }
   // Returns true if bodies hold the key of the step.
   virtual bool is_random() const { return false; }

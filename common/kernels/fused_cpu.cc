@@ -13,21 +13,21 @@ namespace {
 // Elements of a block, and the most values that it keeps at a time. A chain keeps two or three: 24
 // KiB in float32.
 constexpr int64_t kBlock = 2048;
-constexpr size_t kSlots = kMaxFused;
-constexpr size_t kSlotBytes = kBlock * 8;
+constexpr size_t kCells = kMaxFused;
+constexpr size_t kCellBytes = kBlock * 8;
 
 // What one of the kernels reads or writes.
-struct Place {
+struct Location {
   Operand operand = Operand::kFull;
   DType dtype = DType::kInvalid;
-  int outside = -1;  // an input of the node; -1: a slot, or the output
-  int slot = -1;     // -1: the output of the node
+  int outside = -1;  // an input of the node; -1: a cell, or the output
+  int cell = -1;     // -1: the output of the node
 };
 
 struct Part {
   std::unique_ptr<Kernel> kernel;
-  std::vector<Place> inputs;
-  Place output;
+  std::vector<Location> inputs;
+  Location output;
 };
 
 constexpr size_t kMostInputs = 3;
@@ -73,23 +73,23 @@ class FusedKernel : public Kernel {
   void RunBlock(const KernelContext& c, int64_t first, int64_t column, int64_t rows,
                 int64_t columns) const {
     static ThreadPool& one_thread = *new ThreadPool(1);
-    alignas(64) std::array<std::byte, kSlots * kSlotBytes> slots;
+    alignas(64) std::array<std::byte, kCells * kCellBytes> cells;
     const std::array<int64_t, 2> dims = {rows, columns};
-    const auto view = [&](const Place& place, const ValueView* outside) {
+    const auto view = [&](const Location& location, const ValueView* outside) {
       ValueView v;
-      v.dtype = place.dtype;
-      if (place.operand != Operand::kScalar) {
-        v.rank = place.operand == Operand::kFull && rows > 1 ? 2 : 1;
+      v.dtype = location.dtype;
+      if (location.operand != Operand::kScalar) {
+        v.rank = location.operand == Operand::kFull && rows > 1 ? 2 : 1;
         v.dims = dims.data() + 2 - v.rank;
         v.elements = v.rank == 2 ? rows * columns : columns;
       }
       if (outside == nullptr) {
-        v.data = slots.data() + static_cast<size_t>(place.slot) * kSlotBytes;
+        v.data = cells.data() + static_cast<size_t>(location.cell) * kCellBytes;
       } else {
-        const int64_t skipped = place.operand == Operand::kFull  ? first
-                                : place.operand == Operand::kRow ? column
-                                                                 : 0;
-        v.data = outside->as<std::byte>() + skipped * static_cast<int64_t>(SizeOf(place.dtype));
+        const int64_t skipped = location.operand == Operand::kFull  ? first
+                                : location.operand == Operand::kRow ? column
+                                                                    : 0;
+        v.data = outside->as<std::byte>() + skipped * static_cast<int64_t>(SizeOf(location.dtype));
       }
       return v;
     };
@@ -97,11 +97,11 @@ class FusedKernel : public Kernel {
       std::array<ValueView, kMostInputs> in;
       std::array<const ValueView*, kMostInputs> inputs;
       for (size_t i = 0; i < part.inputs.size(); ++i) {
-        const Place& place = part.inputs[i];
-        in[i] = view(place, place.outside >= 0 ? c.inputs[place.outside] : nullptr);
+        const Location& location = part.inputs[i];
+        in[i] = view(location, location.outside >= 0 ? c.inputs[location.outside] : nullptr);
         inputs[i] = &in[i];
       }
-      const ValueView out = view(part.output, part.output.slot < 0 ? c.outputs[0] : nullptr);
+      const ValueView out = view(part.output, part.output.cell < 0 ? c.outputs[0] : nullptr);
       const ValueView* const output = &out;
       const KernelContext context{.inputs = inputs.data(), .outputs = &output, .pool = &one_thread};
       (void)part.kernel->Run(context);  // elementwise kernels have no errors
@@ -113,15 +113,15 @@ class FusedKernel : public Kernel {
   const std::vector<bool> full_;  // by input
 };
 
-// The slots of the values between the nodes: each is free again behind the node that uses it.
-class Slots {
+// The cells of the values between the nodes: each is free again after the node that uses it.
+class Cells {
  public:
   int Take(ValueId v) {
-    size_t slot = 0;
-    while (slot < held_.size() && held_[slot] != kNoValue) ++slot;
-    if (slot == held_.size()) held_.push_back(kNoValue);
-    held_[slot] = v;
-    return static_cast<int>(slot);
+    size_t cell = 0;
+    while (cell < held_.size() && held_[cell] != kNoValue) ++cell;
+    if (cell == held_.size()) held_.push_back(kNoValue);
+    held_[cell] = v;
+    return static_cast<int>(cell);
   }
   int Find(ValueId v) const {
     const auto found = std::ranges::find(held_, v);
@@ -140,24 +140,26 @@ KernelOr CreateFusedCpu(const Node& node, const Program& program) {
   std::vector<Part> parts;
   std::vector<bool> full(node.inputs.size(), false);
   bool by_rows = false;
-  Slots slots;
+  Cells cells;
   for (const Node& member : node.body) {
     Part part;
     COHORT_ASSIGN_OR_RETURN(part.kernel, CreateKernel(member, program));
     for (const ValueId v : member.inputs) {
-      Place place{.operand = OperandOf(program.type(v), type), .dtype = program.type(v).dtype};
-      place.slot = slots.Find(v);
-      if (place.slot < 0) {
-        place.outside = static_cast<int>(std::ranges::find(node.inputs, v) - node.inputs.begin());
-        full[static_cast<size_t>(place.outside)] = place.operand == Operand::kFull;
+      Location location{.operand = OperandOf(program.type(v), type),
+                        .dtype = program.type(v).dtype};
+      location.cell = cells.Find(v);
+      if (location.cell < 0) {
+        location.outside =
+            static_cast<int>(std::ranges::find(node.inputs, v) - node.inputs.begin());
+        full[static_cast<size_t>(location.outside)] = location.operand == Operand::kFull;
       }
-      by_rows = by_rows || place.operand == Operand::kRow;
-      part.inputs.push_back(place);
+      by_rows = by_rows || location.operand == Operand::kRow;
+      part.inputs.push_back(location);
     }
     const ValueId out = member.outputs[0];
     part.output.dtype = program.type(out).dtype;
-    if (out != node.outputs[0]) part.output.slot = slots.Take(out);
-    for (const ValueId v : member.inputs) slots.Free(v);
+    if (out != node.outputs[0]) part.output.cell = cells.Take(out);
+    for (const ValueId v : member.inputs) cells.Free(v);
     parts.push_back(std::move(part));
   }
   return std::make_unique<FusedKernel>(std::move(parts), by_rows, std::move(full));

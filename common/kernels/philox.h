@@ -14,7 +14,7 @@ namespace cohort {
 // words are those of PhiloxWords. Plain arrays, because std::array has checks that exist on the CPU
 // only.
 struct PhiloxStream {
-  uint32_t counter[3];  // the words of a counter behind the number of the block
+  uint32_t counter[3];  // words 1 to 3 of a block's counter; word 0 is the number of the block
   uint32_t key[2];
   uint32_t first = 0;  // the number of block 0
 

@@ -54,18 +54,18 @@ class UniqueKernel : public Kernel {
   // Ids that lie close together: one table entry per possible id.
   static int64_t ByTable(const int64_t* ids, int64_t n, int64_t min, uint64_t range, int32_t* table,
                          int64_t* keys, int64_t* inverse) {
-    const auto slot = [min](int64_t id) {
+    const auto cell = [min](int64_t id) {
       return static_cast<uint64_t>(id) - static_cast<uint64_t>(min);
     };
     std::memset(table, 0, (range + 1) * sizeof(int32_t));
-    for (int64_t i = 0; i < n; ++i) table[slot(ids[i])] = 1;
+    for (int64_t i = 0; i < n; ++i) table[cell(ids[i])] = 1;
     int32_t count = 0;
     for (uint64_t s = 0; s <= range; ++s) {
       if (table[s] == 0) continue;
       keys[count] = static_cast<int64_t>(static_cast<uint64_t>(min) + s);
       table[s] = count++;
     }
-    for (int64_t i = 0; i < n; ++i) inverse[i] = table[slot(ids[i])];
+    for (int64_t i = 0; i < n; ++i) inverse[i] = table[cell(ids[i])];
     return count;
   }
 

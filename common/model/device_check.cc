@@ -2,7 +2,7 @@
 
 #include <fmt/ranges.h>
 
-#include "common/graph/device_place.h"
+#include "common/graph/device_name.h"
 #include "common/model/strategies.h"
 #include "proto/job.pb.h"
 
@@ -11,8 +11,8 @@ namespace {
 
 absl::Status CheckWorker(const std::string& device, const std::string& where,
                          const v1::StrategySpec& strategy, const std::set<int>& workers) {
-  const auto place = ParseDevicePlace(device);
-  if (!place.ok() || place->worker == DevicePlace::kOwnWorker) {
+  const auto place = ParseDeviceName(device);
+  if (!place.ok() || place->worker == DeviceName::kOwnWorker) {
     return absl::OkStatus();  // BuildModel refuses what is no device
   }
   if (strategy.elastic()) {

@@ -7,7 +7,7 @@
 
 #include "common/base/printable.h"
 #include "common/base/suggest.h"
-#include "common/graph/device_place.h"
+#include "common/graph/device_name.h"
 #include "common/model/layers/layer_names.h"
 #include "common/schema/class_registry.h"
 #include "proto/job.pb.h"
@@ -162,7 +162,7 @@ class GraphMaker {
 
   static absl::Status SetDevice(const std::string& given, std::string* device) {
     if (given.empty()) return absl::OkStatus();
-    COHORT_ASSIGN_OR_RETURN(const DevicePlace place, ParseDevicePlace(given));
+    COHORT_ASSIGN_OR_RETURN(const DeviceName place, ParseDeviceName(given));
     *device = place.ToString();
     return absl::OkStatus();
   }

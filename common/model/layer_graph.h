@@ -27,7 +27,7 @@ struct GraphLayer {
   std::vector<int> inputs;  // earlier layers
   int shares = -1;          // the earlier layer whose config and variables it has; -1: its own
   int feature = -1;         // Input: position among the features
-  std::string device;       // where it runs (DevicePlace::ToString); "": the worker's own device
+  std::string device;       // where it runs (DeviceName::ToString); "": the worker's own device
   std::string where;        // "job.yaml:12: layer "dense" (Dense)", for errors
 };
 

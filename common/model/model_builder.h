@@ -28,7 +28,7 @@ struct BuiltModel {
   // outputs: of records) as its weight; `eval` pushes nothing and drops nothing out. `train` clips
   // the gradients as the optimizers demand, except in mode sync, in which servers clip their sum.
   // With mixed precision, products of all three round their operands; in float16 `train` has the
-  // loss scale as its last argument, behind the labels.
+  // loss scale as its last argument, after the labels.
   Program train;
   Program eval;
   // The arguments without the labels; one output for each of the model's: the prediction, [batch,

@@ -16,12 +16,12 @@ bool SameDims(const ValueType& type, const Dims& dims) {
 
 }  // namespace
 
-DevicePlaces DevicePlaces::On(std::span<const std::shared_ptr<Device>> devices) {
-  DevicePlaces places;
+DeviceCopies DeviceCopies::On(std::span<const std::shared_ptr<Device>> devices) {
+  DeviceCopies copies;
   for (const std::shared_ptr<Device>& device : devices) {
-    places.readers.push_back(std::make_shared<ResidentVariables>(device));
+    copies.readers.push_back(std::make_shared<ResidentVariables>(device));
   }
-  return places;
+  return copies;
 }
 
 absl::Status ResidentVariables::Reserve(const Spec& spec) {

@@ -14,7 +14,7 @@
 #include "common/base/mutex.h"
 #include "common/device/device.h"
 #include "common/graph/program.h"
-#include "common/optimizers/device_places.h"
+#include "common/optimizers/device_copies.h"
 #include "common/optimizers/variable_ops.h"
 #include "common/tensor/tensor.h"
 

@@ -89,14 +89,14 @@ void UpdateWith(const Step& step, const UpdateRange<T>& r) {
   r.gradient != nullptr ? UpdateAll<kForm, true>(step, r) : UpdateAll<kForm, false>(step, r);
 }
 
-#define COHORT_UPDATE(Rule)                                                         \
-  void Rule##Float(const Rule##Step<float>& step, const UpdateRange<float>& r) {    \
-    UpdateWith(step, r);                                                            \
-  }                                                                                 \
-  void Rule##Double(const Rule##Step<double>& step, const UpdateRange<double>& r) { \
-    UpdateWith(step, r);                                                            \
+#define COHORT_UPDATE(Rule)                                                           \
+  void Rule##Float(const Rule##Update<float>& step, const UpdateRange<float>& r) {    \
+    UpdateWith(step, r);                                                              \
+  }                                                                                   \
+  void Rule##Double(const Rule##Update<double>& step, const UpdateRange<double>& r) { \
+    UpdateWith(step, r);                                                              \
   }
-COHORT_UPDATE_STEPS(COHORT_UPDATE)
+COHORT_UPDATE_RULES(COHORT_UPDATE)
 #undef COHORT_UPDATE
 
 }  // namespace HWY_NAMESPACE
@@ -106,16 +106,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace cohort {
 
-#define COHORT_UPDATE(Rule)                                                            \
-  HWY_EXPORT(Rule##Float);                                                             \
-  HWY_EXPORT(Rule##Double);                                                            \
-  void ApplyUpdate(const Rule##Step<float>& step, const UpdateRange<float>& range) {   \
-    HWY_DYNAMIC_DISPATCH(Rule##Float)(step, range);                                    \
-  }                                                                                    \
-  void ApplyUpdate(const Rule##Step<double>& step, const UpdateRange<double>& range) { \
-    HWY_DYNAMIC_DISPATCH(Rule##Double)(step, range);                                   \
+#define COHORT_UPDATE(Rule)                                                              \
+  HWY_EXPORT(Rule##Float);                                                               \
+  HWY_EXPORT(Rule##Double);                                                              \
+  void ApplyUpdate(const Rule##Update<float>& step, const UpdateRange<float>& range) {   \
+    HWY_DYNAMIC_DISPATCH(Rule##Float)(step, range);                                      \
+  }                                                                                      \
+  void ApplyUpdate(const Rule##Update<double>& step, const UpdateRange<double>& range) { \
+    HWY_DYNAMIC_DISPATCH(Rule##Double)(step, range);                                     \
   }
-COHORT_UPDATE_STEPS(COHORT_UPDATE)
+COHORT_UPDATE_RULES(COHORT_UPDATE)
 #undef COHORT_UPDATE
 
 }  // namespace cohort

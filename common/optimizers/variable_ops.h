@@ -75,7 +75,7 @@ class VariableOps {
   // Errors: Unimplemented: this build has no kernels for the kind.
   static absl::StatusOr<const VariableOps*> Of(std::string_view kind);
 
-  // Copies the rows of the keys to `to`, one behind another.
+  // Copies the rows of the keys to `to`, one after another.
   virtual absl::StatusOr<std::unique_ptr<VariableOp>> ReadRows(const DeviceVariable& from,
                                                                const DeviceKeys& rows,
                                                                void* to) const = 0;

@@ -163,7 +163,7 @@ class TwoVariables {
         sparse() ? KeysOf(step, shape_.first_row, shape_.rows, shape_.capacity)
                  : std::vector<int64_t>();
     const int64_t rows = sparse() ? static_cast<int64_t>(keys.size()) : shape_.rows;
-    // What lies behind the keys and rows of this step is not to be read.
+    // What lies after the keys and rows of this step is not to be read.
     std::memset(staged_gradient_.data(), 0xff, staged_gradient_.bytes());
     std::memset(staged_keys_.data(), 0xff, staged_keys_.bytes());
     T* const gradient = reinterpret_cast<T*>(staged_gradient_.data());

@@ -64,7 +64,7 @@ ServiceNotifier::ServiceNotifier(Options options) : options_(std::move(options))
   if (name[0] == '@') {
     address.sun_path[0] = '\0';
   } else {
-    ++size;  // the zero behind a path
+    ++size;  // the zero after a path
   }
   UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!socket.ok()) return;

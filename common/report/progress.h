@@ -61,7 +61,7 @@ class ProgressLine {
   const Options options_;
   const Output output_;
   TimePoint next_{};
-  bool open_ = false;  // the cursor is behind a line that may be rewritten
+  bool open_ = false;  // the cursor is after a line that may be rewritten
 };
 
 }  // namespace cohort

@@ -28,7 +28,7 @@ class DeviceRowSum {
   // has at most one row of a call. `used`: how many places are used, these included. Errors: those
   // of the device; then the sums are undefined.
   absl::Status Add(const uint8_t* values, std::span<const int64_t> places, size_t used);
-  // Puts the sums in the order of `places` behind one another, with the keys of their rows, which
+  // Puts the sums in the order of `places` one after another, with the keys of their rows, which
   // ascend. They stay valid until the next Add. Errors: those of the device.
   absl::StatusOr<DeviceGradient> Sort(std::span<const int64_t> places,
                                       std::span<const int64_t> keys);

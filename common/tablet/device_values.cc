@@ -10,31 +10,31 @@
 namespace cohort {
 
 DeviceValues::DeviceValues(std::span<const std::unique_ptr<Shard>> shards,
-                           std::shared_ptr<const LayoutRules> rules, DevicePlaces places,
+                           std::shared_ptr<const LayoutRules> rules, DeviceCopies copies,
                            uint32_t tablet)
     : shards_(shards),
       rules_(std::move(rules)),
-      places_(std::move(places)),
+      copies_(std::move(copies)),
       tablet_(tablet),
       versions_(shards.size()),
       updates_(shards.size()) {
-  for (Versions& versions : versions_) versions.readers.resize(places_.readers.size());
+  for (Versions& versions : versions_) versions.readers.resize(copies_.readers.size());
 }
 
 absl::StatusOr<std::unique_ptr<DeviceValues>> DeviceValues::Make(
     std::span<const std::unique_ptr<Shard>> shards, std::shared_ptr<const LayoutRules> rules,
-    DevicePlaces places, uint32_t tablet) {
+    DeviceCopies copies, uint32_t tablet) {
   std::unique_ptr<DeviceValues> values(
-      new DeviceValues(shards, std::move(rules), std::move(places), tablet));
+      new DeviceValues(shards, std::move(rules), std::move(copies), tablet));
   std::map<std::string, int64_t> rows;
   for (const auto& shard : shards) rows[shard->info().variable] += shard->info().rows;
   for (const auto& shard : shards) {
     const ShardInfo& info = shard->info();
     const bool is_cut = rows[info.variable] != (info.dims.empty() ? 1 : info.dims[0]);
     values->is_cut_ = values->is_cut_ || is_cut;
-    for (size_t r = 0; r < values->places_.readers.size(); ++r) {
-      const bool is_home = r == values->places_.home;
-      COHORT_RETURN_IF_ERROR(values->places_.readers[r]->Reserve(
+    for (size_t r = 0; r < values->copies_.readers.size(); ++r) {
+      const bool is_home = r == values->copies_.home;
+      COHORT_RETURN_IF_ERROR(values->copies_.readers[r]->Reserve(
           {.name = info.variable,
            .dtype = info.dtype,
            .dims = info.dims,
@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<DeviceValues>> DeviceValues::Make(
 }
 
 std::shared_ptr<Device> DeviceValues::home() const {
-  return places_.readers[places_.home]->device();
+  return copies_.readers[copies_.home]->device();
 }
 
 absl::Status DeviceValues::ToHost(size_t shard) {
@@ -60,7 +60,7 @@ absl::Status DeviceValues::ToHost(size_t shard) {
   const ShardInfo& info = shards_[shard]->info();
   COHORT_RETURN_IF_ERROR(shards_[shard]->Overwrite(
       [&](int slot, int64_t first_row, int64_t /*rows*/, std::span<uint8_t> out) {
-        return places_.readers[places_.home]->ReadRows(info.variable, slot,
+        return copies_.readers[copies_.home]->ReadRows(info.variable, slot,
                                                        info.row_begin + first_row, out);
       }));
   versions.blocks = versions.newest;
@@ -76,7 +76,7 @@ absl::Status DeviceValues::ToHome(size_t shard) {
   for (const ShardBlock& block : now.blocks) {
     for (int slot = -1; slot < static_cast<int>(info.slots.size()); ++slot) {
       const BufferRef& bytes = slot < 0 ? block.values : block.slots[slot];
-      COHORT_RETURN_IF_ERROR(places_.readers[places_.home]->WriteRows(
+      COHORT_RETURN_IF_ERROR(copies_.readers[copies_.home]->WriteRows(
           info.variable, slot, info.row_begin + block.row_begin, {bytes->data(), bytes->size()}));
     }
   }
@@ -86,19 +86,19 @@ absl::Status DeviceValues::ToHome(size_t shard) {
 
 absl::Status DeviceValues::ToReader(const DeviceParts& step) {
   const auto found =
-      std::ranges::find(places_.readers, step.reader, &std::shared_ptr<ResidentVariables>::get);
-  if (found == places_.readers.end()) {
+      std::ranges::find(copies_.readers, step.reader, &std::shared_ptr<ResidentVariables>::get);
+  if (found == copies_.readers.end()) {
     return InvalidArgument(
         "a step reads the variables of tablet {} on a device that has none of them", tablet_);
   }
-  const auto r = static_cast<size_t>(found - places_.readers.begin());
+  const auto r = static_cast<size_t>(found - copies_.readers.begin());
   for (size_t i = 0; i < shards_.size(); ++i) {
     COHORT_RETURN_IF_ERROR(ToHome(i));
     uint64_t& version = versions_[i].readers[r];
-    if (r == places_.home || version == versions_[i].newest) continue;
+    if (r == copies_.home || version == versions_[i].newest) continue;
     const ShardInfo& info = shards_[i]->info();
     COHORT_RETURN_IF_ERROR((*found)->CopyRows(info.variable, info.row_begin, info.rows,
-                                              *places_.readers[places_.home]));
+                                              *copies_.readers[copies_.home]));
     version = versions_[i].newest;
   }
   return absl::OkStatus();
@@ -114,7 +114,7 @@ void DeviceValues::HomeChanged(size_t shard) { versions_[shard].home = ++version
 
 absl::Status DeviceValues::Update(const DeviceParts& step, uint64_t number) {
   if (is_cut_) return Unimplemented("tablet {} has only parts of its variables", tablet_);
-  if (places_.readers.size() != 1) {
+  if (copies_.readers.size() != 1) {
     return Unimplemented("the steps of several devices read tablet {}: they must push gradients",
                          tablet_);
   }
@@ -127,7 +127,7 @@ absl::Status DeviceValues::Update(const DeviceParts& step, uint64_t number) {
 absl::Status DeviceValues::MakeUpdate(size_t shard, const DevicePush& push) {
   const ShardInfo& info = shards_[shard]->info();
   COHORT_ASSIGN_OR_RETURN(const ResidentVariables::Variable* whole,
-                          places_.readers[places_.home]->Find(info.variable));
+                          copies_.readers[copies_.home]->Find(info.variable));
   DeviceVariable part = whole->at;
   const size_t offset = static_cast<size_t>(info.row_begin) * info.row_bytes();
   part.rows = info.rows;

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "common/optimizers/device_places.h"
+#include "common/optimizers/device_copies.h"
 #include "common/tablet/device_sum.h"
 #include "common/tablet/shard.h"
 #include "common/tablet/tablet_values.h"
@@ -32,7 +32,7 @@ class DeviceValues : public TabletValues {
   // AlreadyExists: it has another variable of a name.
   static absl::StatusOr<std::unique_ptr<DeviceValues>> Make(
       std::span<const std::unique_ptr<Shard>> shards, std::shared_ptr<const LayoutRules> rules,
-      DevicePlaces places, uint32_t tablet);
+      DeviceCopies copies, uint32_t tablet);
 
   const absl::Status& status() const override { return lost_; }
   void Lose(const absl::Status& why) override { lost_ = why; }
@@ -61,13 +61,13 @@ class DeviceValues : public TabletValues {
   };
 
   DeviceValues(std::span<const std::unique_ptr<Shard>> shards,
-               std::shared_ptr<const LayoutRules> rules, DevicePlaces places, uint32_t tablet);
+               std::shared_ptr<const LayoutRules> rules, DeviceCopies copies, uint32_t tablet);
   void HomeChanged(size_t shard);
   absl::Status MakeUpdate(size_t shard, const DevicePush& push);
 
   const std::span<const std::unique_ptr<Shard>> shards_;
   const std::shared_ptr<const LayoutRules> rules_;
-  const DevicePlaces places_;
+  const DeviceCopies copies_;
   const uint32_t tablet_;
   bool is_cut_ = false;               // a variable is only partly here
   std::vector<Versions> versions_;    // by shard

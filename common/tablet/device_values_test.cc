@@ -73,7 +73,7 @@ v1::SectionStatus PushDense(TestTablet& tablet, uint64_t closure, const Floats& 
   return tablet.Push(push).status();
 }
 
-DevicePlaces OnlyAt(const std::shared_ptr<ResidentVariables>& variables) {
+DeviceCopies OnlyAt(const std::shared_ptr<ResidentVariables>& variables) {
   return {.readers = {variables}};
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/graph/program.h"
-#include "common/graph/step_place.h"
+#include "common/graph/step_membership.h"
 #include "common/tablet/applied_set.h"
 #include "common/tensor/buffer.h"
 
@@ -53,7 +53,7 @@ struct PushHeaderView {
   uint64_t place = 0;
   uint64_t timeline = 0;
   double weight = 0;
-  StepPlace step;
+  StepMembership step;
   int64_t iteration_offset = 0;  // the optimizer sees place + id.ordinal + this
   bool operator==(const PushHeaderView&) const = default;
 };

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/base/status.h"
-#include "common/optimizers/device_places.h"
+#include "common/optimizers/device_copies.h"
 #include "common/tablet/device_values.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/parameter_server.pb.h"
@@ -255,12 +255,12 @@ absl::Status Tablet::Lose(absl::Status why) {
   return why;
 }
 
-absl::Status Tablet::Reside(DevicePlaces places) {
+absl::Status Tablet::Reside(DeviceCopies copies) {
   MutexLock lock(&mu_);
   for (size_t i = 0; i < shards_.size(); ++i) COHORT_RETURN_IF_ERROR(values_->ToHost(i));
   values_ = std::make_unique<BlockValues>(shards_, NotOnDevice(options_.tablet));
-  if (places.readers.empty()) return absl::OkStatus();
-  auto made = DeviceValues::Make(shards_, rules_, std::move(places), options_.tablet);
+  if (copies.readers.empty()) return absl::OkStatus();
+  auto made = DeviceValues::Make(shards_, rules_, std::move(copies), options_.tablet);
   if (!made.ok()) {
     values_ = std::make_unique<BlockValues>(shards_, NotOnDevice(options_.tablet, made.status()));
     return made.status();
@@ -273,7 +273,7 @@ absl::Status Tablet::Reside(DevicePlaces places) {
 void Tablet::Stage(const PushHeaderView& header, const PushSectionView& section,
                    const DeviceParts* device, v1::PushResult* result) {
   const uint64_t open = open_step();
-  const StepPlace& place = header.step;
+  const StepMembership& place = header.step;
   if (place.step < open && applied_.Find(header.id) != AppliedSet::State::kApplied) {
     result->set_status(v1::DROPPED);
     return;

@@ -29,7 +29,7 @@
 namespace cohort {
 
 struct DeviceParts;
-struct DevicePlaces;
+struct DeviceCopies;
 
 namespace v1 {
 class AppliedSetProto;
@@ -56,7 +56,8 @@ struct PushEffect {
   uint64_t staleness = 0;
 };
 
-// What a norm is of: the gradient of a variable, or those of all variables of an optimizer.
+// Names a norm: that of the gradient of one variable, or of the gradients of all variables of an
+// optimizer.
 struct NormKey {
   uint32_t optimizer = 0;  // index into Layout.optimizers
   std::string variable;    // "": all of the optimizer
@@ -140,7 +141,7 @@ class Tablet {
 
   // Gives the values a second place, instead of one that they have. No readers: none. Errors: those
   // of DeviceValues::Make, and of TabletValues::ToHost for the place before.
-  absl::Status Reside(DevicePlaces places);
+  absl::Status Reside(DeviceCopies copies);
 
   // Applies one section and fills `result`. `generation` is the request's; the tablet accepts only
   // the generation of the chief that it heard last. `watermark` is the one that the chief sent.

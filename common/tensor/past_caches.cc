@@ -21,7 +21,8 @@ void CopyPastCaches(void* to, const void* from, size_t bytes) {
   out += before;
   in += before;
   bytes -= before;
-  // Whole lines, or the processor would read what is left of them.
+  // Only whole lines are written past the caches: to write a part of a line, the processor would
+  // first read the rest of it.
   for (; bytes >= kLine; bytes -= kLine, out += kLine, in += kLine) {
     const auto* const source = reinterpret_cast<const __m128i*>(in);
     const __m128i a = _mm_loadu_si128(source), b = _mm_loadu_si128(source + 1);

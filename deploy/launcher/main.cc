@@ -66,7 +66,7 @@ absl::Status RunTraining(const TrainOptions& options, std::vector<std::string> a
   return RunInOneProcess("", std::move(arguments));
 }
 
-// `arguments`: the command line behind the name of a command that is a program of its own, for the
+// `arguments`: the command line after the name of a command that is a program of its own, for the
 // same reason.
 absl::Status RunProgram(const std::string& program, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), OwnDirectory() + "/" + program);

@@ -60,9 +60,9 @@ absl::StatusOr<std::unique_ptr<LocalSteps>> LocalSteps::Open(const std::string& 
   COHORT_ASSIGN_OR_RETURN(steps->variables_,
                           LocalVariables::Create(model.variables, model.optimizers));
   if (on_device) {
-    steps->places_ = DevicePlaces::On(compile.devices);
-    compile.variables = steps->places_.readers[0].get();
-    COHORT_RETURN_IF_ERROR(steps->variables_->tablet()->Reside(steps->places_));
+    steps->copies_ = DeviceCopies::On(compile.devices);
+    compile.variables = steps->copies_.readers[0].get();
+    COHORT_RETURN_IF_ERROR(steps->variables_->tablet()->Reside(steps->copies_));
   }
   steps->CountUpdateBytes(model);
   if (steps->dataset_ != nullptr) {

@@ -14,7 +14,7 @@
 #include "common/exec/executable.h"
 #include "common/exec/local_variables.h"
 #include "common/exec/step_profile.h"
-#include "common/optimizers/device_places.h"
+#include "common/optimizers/device_copies.h"
 #include "common/optimizers/optimizers.h"
 
 namespace cohort {
@@ -62,7 +62,7 @@ class LocalSteps {
   BatchReader::Batch batch_;
   std::vector<Tensor> arguments_;  // the batch and, in float16, the loss scale
   std::vector<std::unique_ptr<OptimizerRule>> rules_;
-  DevicePlaces places_;  // the variables have; without readers: they are here
+  DeviceCopies copies_;  // the variables have; without readers: they are here
   std::unique_ptr<LocalVariables> variables_;
   double update_bytes_ = 0;
   std::unique_ptr<Executable> executable_;

@@ -14,7 +14,7 @@ class FlagSet;
 // The command line of `cohort tf-config`.
 struct TfConfigOptions {
   std::string first;   // CLUSTER.yaml, or DIR with --from_slurm
-  std::string second;  // DIR, behind CLUSTER.yaml
+  std::string second;  // DIR, after CLUSTER.yaml
   std::string task;    // "worker:1": print the TF_CONFIG of this task
   bool from_slurm = false;
   LayoutOptions layout;

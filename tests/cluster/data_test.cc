@@ -51,7 +51,7 @@ void Write(const std::string& directory, const std::string& rows,
   std::filesystem::rename(directory + "/new", directory + "/" + name);
 }
 
-// The job with `with` inserted behind the first `mark`.
+// The job with `with` inserted after the first `mark`.
 std::string With(const std::string& mark, const std::string& with) {
   std::string job = fmt::format(kJob, kEpochs);
   return job.insert(job.find(mark) + mark.size(), with);

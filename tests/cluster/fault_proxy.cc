@@ -136,7 +136,7 @@ class FaultProxy::Pipe {
     Advance(static_cast<size_t>(sent));
     return true;
   }
-  // Nothing is forwarded from here: bytes behind a gap would be meaningless.
+  // Nothing is forwarded from here: bytes after a gap would be meaningless.
   void DropAll() {
     dropping_ = true;
     dropped_ += buffer_.size();

@@ -69,7 +69,7 @@ class MiniCluster {
   // Waits until the chief has reported at least this many finished training steps.
   absl::Status WaitForSteps(uint64_t steps, std::chrono::seconds limit);
   // Waits for the next line of the task's log that contains all of `texts`, and returns it: a line
-  // of its current incarnation, behind the line that the last call returned. Errors:
+  // of its current incarnation, after the line that the last call returned. Errors:
   // DeadlineExceeded with the last lines of the log, also if the task has ended.
   absl::StatusOr<std::string> WaitForLog(TaskRole role, int index,
                                          const std::vector<std::string>& texts,

@@ -26,7 +26,7 @@ enum class Sums { kDirect, kRing };
 
 struct Walk {
   std::string_view point;
-  int nth;                     // about seven steps into the incarnation, behind a checkpoint
+  int nth;                     // about seven steps into the incarnation, after a checkpoint
   bool ring_only = false;      // direct pushes do not pass it
   bool after_another = false;  // it is passed when another replica has died
 };

@@ -12,7 +12,7 @@ import real_cluster
 from real_cluster import DirectoryTestCase, program, run
 from safetensors_files import checkpoints, tensors
 
-# What starts a job, behind `cohort`, and how many tasks own its variables.
+# What starts a job, after `cohort`, and how many tasks own its variables.
 ONE_DEVICE = ("train --strategy one_device", 1)
 OTHERS = [
     ("local --ps 2 --workers 3", 2),

@@ -17,7 +17,7 @@ struct TrainedWeights {
   Weights weights;
   uint64_t steps = 0;       // synchronous ones, over the whole job
   uint64_t iterations = 0;  // as optimizers count them
-  double loss_scale = 0;    // behind the last step; 0: none
+  double loss_scale = 0;    // after the last step; 0: none
 };
 
 // Reads the last checkpoint of a finished job. Fails the running test if there is none.

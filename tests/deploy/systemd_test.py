@@ -151,7 +151,7 @@ class Job(DirectoryTestCase):
         self.assertEqual(services[CHIEF].exits[-1], 0)
         self.assertIn(-signal.SIGKILL, services[self.workers[1]].exits)
         self.assertRegex(services[CHIEF].text(), r"finished")
-        # STATUS has step and loss, and READY came behind the restore.
+        # STATUS has step and loss, and READY came after the restore.
         said = [message for _, message in services[CHIEF].messages]
         self.assertTrue(any(re.match(r"STATUS=epoch \d+/200, step \d+, .*loss \d", m) for m in said), said[-30:])
         self.assertTrue(any(m.startswith("EXTEND_TIMEOUT_USEC=") for m in said[:said.index("READY=1")]), said[:10])

@@ -99,7 +99,7 @@ class Drawer:
         return self.keras.Model(start, tensor), list(tensor.shape[1:])
 
     def step(self, tensor, depth):
-        """A layer or a small subgraph behind a tensor."""
+        """A layer or a small subgraph after a tensor."""
         rng, shape = self.rng, list(tensor.shape[1:])
         if depth > 0 and self.chance(0.3):
             model, _ = self.nested(shape, depth - 1)
@@ -176,7 +176,7 @@ class Drawer:
         shape = [self.rng.randint(1, 5) for _ in range(self.rng.randint(1, 2))]
         model, _ = self.sequential(shape, 2)
         tensor, loss, metrics = self.head(model.outputs[0], 0)
-        # The layers of the head, behind those of the model.
+        # The layers of the head, after those of the model.
         layers = []
         if len(model.outputs[0].shape) == 3 and loss != "mean_squared_error":
             layers.append(self.layers.Flatten())

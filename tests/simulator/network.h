@@ -120,7 +120,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void Arrive(Side to);
   // Drops the messages in flight to this side, except a prefix.
   void Lose(Side to, bool all);
-  // Reports the close to this side, behind the messages that still arrive.
+  // Reports the close to this side, after the messages that still arrive.
   void TellClosed(Side side, bool silent_counts);
   bool alive(Side side) const;
 

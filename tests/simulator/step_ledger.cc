@@ -101,7 +101,7 @@ void StepLedger::Committed(const std::string& manifest, const v1::Manifest& cont
   if (!known || position.iteration() < last.iteration ||
       position.next_place() - last.next_place != position.iteration() - last.iteration) {
     return violate_(
-        fmt::format("{} is behind {} steps, iteration {}, place {}; of its timeline {} are "
+        fmt::format("{} is after {} steps, iteration {}, place {}; of its timeline {} are "
                     "closed, up to iteration {}, place {}",
                     manifest, closed, position.iteration(), position.next_place(), steps.size(),
                     last.iteration, last.next_place));
@@ -158,7 +158,7 @@ std::vector<double> StepLedger::SharesIn(const std::string& manifest) const {
     if (entry.iteration < last.iteration || begin >= entry.next_place ||
         entry.next_place > shares.size()) {
       violate_(
-          fmt::format("step {} has iteration {} and ends at place {}, behind iteration {} at "
+          fmt::format("step {} has iteration {} and ends at place {}, after iteration {} at "
                       "place {}",
                       i + 1, entry.iteration, entry.next_place, last.iteration, last.next_place));
       return shares;

@@ -79,7 +79,7 @@ class StepLedger {
     std::vector<StepEntry> steps;
     v1::StepPosition position;
   };
-  // The boundary behind a step, or behind the places without steps that follow it.
+  // The boundary after a step, or after the places without steps that follow it.
   struct Boundary {
     uint64_t iteration = 0;
     uint64_t next_place = 0;

@@ -64,7 +64,7 @@ class CudaGraph : public DeviceGraph {
   bool launched_ = false;
 };
 
-// Adds the node of one op behind the nodes that it depends on.
+// Adds the node of one op after the nodes that it depends on.
 class NodeAdder {
  public:
   NodeAdder(CudaGraph* owner, cudaGraph_t graph, int multiprocessors, CudaProducts* products)

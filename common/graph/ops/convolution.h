@@ -19,7 +19,7 @@ struct ConvAxis {
   int64_t stride = 1;    // elements between the starts of two windows
   int64_t dilation = 1;  // elements between two taps
   int64_t before = 0;    // padding in front of the first element, zeros
-  int64_t after = 0;     // padding behind the last element, zeros
+  int64_t after = 0;     // padding after the last element, zeros
 
   // The place in the input that `tap` of the window of output `o` covers; outside of [0, in): zero.
   int64_t place(int64_t o, int64_t tap) const { return o * stride - before + tap * dilation; }

@@ -28,7 +28,7 @@ struct Parts {
     return p;
   }
   int64_t threads() const { return parts * channels; }
-  // Two sums per part and channel and, behind them, three numbers per channel.
+  // Two sums per part and channel and, after them, three numbers per channel.
   size_t scratch_bytes() const {
     return static_cast<size_t>(2 * threads() + 3 * channels) * sizeof(double);
   }

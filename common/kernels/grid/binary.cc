@@ -46,7 +46,7 @@ DeviceKernelOr Comparison(const Node& node, const Program& program) {
 }
 
 // T only has the size of the elements. Both values are always read: a branch would be mispredicted
-// half of the time behind a relu, and no vector code.
+// half of the time after a relu, and no vector code.
 template <typename T>
 struct SelectElement {
   const uint8_t* cond;

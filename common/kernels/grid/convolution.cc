@@ -266,7 +266,7 @@ class ProductPart : public DeviceKernel {
   const Make make_;
 };
 
-// A sequence that writes zeros behind the current elements of the inputs in `tails`, a bit for
+// A sequence that writes zeros after the current elements of the inputs in `tails`, a bit for
 // each.
 class ConvolutionSequence : public SequenceKernel {
  public:

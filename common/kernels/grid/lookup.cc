@@ -58,7 +58,7 @@ DeviceKernelOr Gather(const Node& node, const Program& program) {
 }
 
 // The positions of each key, in order, are found first: they are counted, the counts are summed,
-// the positions are put behind one another in any order, and those of each key are sorted.
+// the positions are put one after another in any order, and those of each key are sorted.
 struct Positions {
   const int64_t* index;
   int64_t n, keys;

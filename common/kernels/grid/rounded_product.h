@@ -15,7 +15,7 @@ enum class RoundedAs : uint8_t {
 };
 
 // Rounds the operands (inputs 0 and 1, float32) of a node by its attribute `precision` into scratch
-// memory, and runs `product` on them. `product` reads its inputs in this form. It may write behind
+// memory, and runs `product` on them. `product` reads its inputs in this form. It may write after
 // their current elements.
 std::unique_ptr<DeviceKernel> OnRoundedOperands(const Node& node, const Program& program,
                                                 RoundedAs form,

@@ -7,7 +7,7 @@
 
 namespace cohort::COHORT_GRID {
 
-// Zeros behind the current elements of a value. A matrix product is planned for full capacity: what
+// Zeros after the current elements of a value. A matrix product is planned for full capacity: what
 // an earlier batch left there must not be summed.
 template <typename T>
 struct ZeroTailBody {

@@ -92,7 +92,7 @@ absl::StatusOr<LayerOutput> BuildBatchNormalization(LayerContext* context) {
   const auto rank = static_cast<int64_t>(x.rank());
   const int64_t given = config.Int("axis"), axis = given < 0 ? given + rank : given;
   if (axis < 1 || axis >= rank) {
-    return InvalidArgument("axis {} is not one of {} behind the batch", given,
+    return InvalidArgument("axis {} is not one of {} after the batch", given,
                            TypeToString(x.type()));
   }
   const bool is_last = axis == rank - 1;

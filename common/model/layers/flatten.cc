@@ -5,7 +5,7 @@
 namespace cohort {
 
 LayerClass FlattenLayer() {
-  return {.schema = LayerSchema("Flatten", "One axis of all axes behind the batch.",
+  return {.schema = LayerSchema("Flatten", "One axis of all axes after the batch.",
                                 {Planned(String("data_format", "").Default("channels_last"))}),
           .build = [](LayerContext* context) -> absl::StatusOr<LayerOutput> {
             const Expr x = context->inputs[0].value;

@@ -8,7 +8,7 @@
 namespace cohort {
 namespace {
 
-// Inputs of lower rank get axes of size 1 behind the batch, as Keras does; then they broadcast.
+// Inputs of lower rank get axes of size 1 after the batch, as Keras does; then they broadcast.
 absl::StatusOr<LayerOutput> Merge(LayerContext* context, Expr (*combine)(Expr, Expr)) {
   size_t rank = 0;
   std::vector<Expr> values;

@@ -24,7 +24,7 @@ LayerClass PoolingLayer(std::string_view name, std::string_view doc, size_t rank
           name, doc,
           {Ints("pool_size", "Size of a window.").Default(std::vector<int64_t>(rank, 2)).AtLeast(1),
            Ints("strides", "Distance between two windows; none: pool_size.").Optional().AtLeast(1),
-           String("padding", "same: windows may begin before and end behind the input.")
+           String("padding", "same: windows may begin before and end after the input.")
                .Default("valid")
                .OneOf({"valid", "same"}),
            DataFormatArgument()}),

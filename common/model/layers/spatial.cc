@@ -95,7 +95,7 @@ ClassSchema ConvSchema(std::string_view name, std::string_view doc, size_t rank,
   const std::vector<int64_t> ones(rank, 1);
   add(Ints("kernel_size", fmt::format("Size of a window: {}.", each)).AtLeast(1));
   add(Ints("strides", "Distance between two windows.").Default(ones).AtLeast(1));
-  add(String("padding", "same: windows may begin before and end behind the input.")
+  add(String("padding", "same: windows may begin before and end after the input.")
           .Default("valid")
           .OneOf({paddings.begin(), paddings.end()}));
   add(DataFormatArgument());

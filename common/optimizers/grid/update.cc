@@ -1,6 +1,6 @@
-// The rules of optimizers: one thread per element runs the rule's step (rules/update_step.h).
+// The rules of optimizers: one thread per element runs the rule's step (rules/rule_update.h).
 #include "common/optimizers/grid/variable_op.h"
-#include "common/optimizers/rules/update_step.h"
+#include "common/optimizers/rules/rule_update.h"
 
 namespace cohort::COHORT_GRID {
 namespace {

@@ -12,7 +12,7 @@ class Adagrad {
   std::vector<SlotInfo> Slots() const { return {{"accumulator", CastAsKeras<double>(initial_)}}; }
   bool moves_all_rows() const { return false; }
   template <typename T>
-  AdagradStep<T> At(uint64_t, T learning_rate, T weight_decay) const {
+  AdagradUpdate<T> At(uint64_t, T learning_rate, T weight_decay) const {
     return {learning_rate, weight_decay, static_cast<T>(epsilon_)};
   }
 

@@ -23,7 +23,7 @@ class Adam {
   }
   bool moves_all_rows() const { return true; }
   template <typename T>
-  AdamStep<T> At(uint64_t step, T learning_rate, T weight_decay) const {
+  AdamUpdate<T> At(uint64_t step, T learning_rate, T weight_decay) const {
     const T t = static_cast<T>(step + 1);
     const T power_1 = std::pow(CastAsKeras<T>(beta_1_), t);
     const T power_2 = std::pow(CastAsKeras<T>(beta_2_), t);

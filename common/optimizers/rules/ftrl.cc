@@ -22,7 +22,7 @@ class Ftrl {
   // Keras computes every row from its slots, also without a gradient.
   bool moves_all_rows() const { return true; }
   template <typename T>
-  FtrlStep<T> At(uint64_t, T learning_rate, T weight_decay) const {
+  FtrlUpdate<T> At(uint64_t, T learning_rate, T weight_decay) const {
     const T l2 = static_cast<T>(l2_) + static_cast<T>(beta_) / (T(2) * learning_rate);
     return {learning_rate,       weight_decay, static_cast<T>(power_),
             static_cast<T>(l1_), T(2) * l2,    static_cast<T>(2 * shrinkage_)};

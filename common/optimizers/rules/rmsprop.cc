@@ -20,7 +20,7 @@ class Rmsprop {
   }
   bool moves_all_rows() const { return true; }
   template <typename T>
-  RmspropStep<T> At(uint64_t, T learning_rate, T weight_decay) const {
+  RmspropUpdate<T> At(uint64_t, T learning_rate, T weight_decay) const {
     return {learning_rate,
             weight_decay,
             static_cast<T>(rho_),

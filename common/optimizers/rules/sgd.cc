@@ -14,7 +14,7 @@ class Sgd {
   }
   bool moves_all_rows() const { return momentum_ != 0; }  // by their momentum
   template <typename T>
-  SgdStep<T> At(uint64_t, T learning_rate, T weight_decay) const {
+  SgdUpdate<T> At(uint64_t, T learning_rate, T weight_decay) const {
     return {learning_rate, weight_decay, CastAsKeras<T>(momentum_), nesterov_};
   }
 

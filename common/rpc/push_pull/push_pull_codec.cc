@@ -224,7 +224,7 @@ class SliceStream final : public google::protobuf::io::ZeroCopyInputStream {
   }
   int64_t ByteCount() const override { return count_; }
 
-  // The slice that Next has returned last, and the offset behind what it has returned of it.
+  // The slice that Next has returned last, and the offset after what it has returned of it.
   size_t slice() const { return next_; }
   size_t offset() const { return offset_; }
 

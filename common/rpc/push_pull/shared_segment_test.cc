@@ -34,7 +34,7 @@ TEST_CASE("each end reads what the other writes") {
   CHECK(other.At(64, 100)[99] == 7);  // a mapping outlives its creator
 }
 
-TEST_CASE("payloads lie behind the id, within the segment, at multiples of 64") {
+TEST_CASE("payloads lie after the id, within the segment, at multiples of 64") {
   auto made = SharedSegment::Create(4096);
   REQUIRE(made.ok());
   CHECK((*made)->Contains(64, 4032));

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes model.json: MobileNetV2 as keras.applications makes it, behind layers that make its input of MNIST's images.
+"""Writes model.json: MobileNetV2 as keras.applications makes it, after layers that make its input of MNIST's images.
 
 For color images of another size, the model alone is enough:
 

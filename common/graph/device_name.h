@@ -1,5 +1,5 @@
-#ifndef COHORT_COMMON_GRAPH_DEVICE_PLACE_H_
-#define COHORT_COMMON_GRAPH_DEVICE_PLACE_H_
+#ifndef COHORT_COMMON_GRAPH_DEVICE_NAME_H_
+#define COHORT_COMMON_GRAPH_DEVICE_NAME_H_
 
 #include <absl/status/statusor.h>
 
@@ -11,7 +11,7 @@
 namespace cohort {
 
 // Where a layer runs: a device of the worker that runs the step, or of the worker that is named.
-struct DevicePlace {
+struct DeviceName {
   static constexpr int kOwnWorker = -1;
 
   int worker = kOwnWorker;  // its index in TF_CONFIG
@@ -24,8 +24,8 @@ struct DevicePlace {
 // Reads "cuda:1", "cpu" (the first one), "worker:1/cuda:0", and TensorFlow's names: "GPU:1",
 // "/device:GPU:1", "/job:worker/task:1/device:GPU:0". It opens nothing. Errors: InvalidArgument,
 // with the forms that there are.
-absl::StatusOr<DevicePlace> ParseDevicePlace(std::string_view text);
+absl::StatusOr<DeviceName> ParseDeviceName(std::string_view text);
 
 }  // namespace cohort
 
-#endif  // COHORT_COMMON_GRAPH_DEVICE_PLACE_H_
+#endif  // COHORT_COMMON_GRAPH_DEVICE_NAME_H_

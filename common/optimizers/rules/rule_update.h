@@ -1,5 +1,5 @@
-#ifndef COHORT_COMMON_OPTIMIZERS_RULES_UPDATE_STEP_H_
-#define COHORT_COMMON_OPTIMIZERS_RULES_UPDATE_STEP_H_
+#ifndef COHORT_COMMON_OPTIMIZERS_RULES_RULE_UPDATE_H_
+#define COHORT_COMMON_OPTIMIZERS_RULES_RULE_UPDATE_H_
 
 #include <cmath>
 #include <variant>
@@ -21,7 +21,7 @@ namespace cohort {
 // of Keras and with one rounding each. A step can be copied as bytes.
 
 template <typename T>
-struct AdagradStep {
+struct AdagradUpdate {
   T learning_rate, weight_decay, epsilon;
 
   static constexpr int kForms = 1;
@@ -35,7 +35,7 @@ struct AdagradStep {
 };
 
 template <typename T>
-struct AdamStep {
+struct AdamUpdate {
   T learning_rate, weight_decay;
   T alpha;  // learning_rate * sqrt(1 - beta_2^t) / (1 - beta_1^t)
   T one_minus_beta_1, one_minus_beta_2, epsilon;
@@ -60,7 +60,7 @@ struct AdamStep {
 
 // Slots: accumulator, linear.
 template <typename T>
-struct FtrlStep {
+struct FtrlUpdate {
   T learning_rate, weight_decay;
   T power;           // exponent for the accumulator: -learning_rate_power
   T l1;              // l1_regularization_strength
@@ -96,7 +96,7 @@ struct FtrlStep {
 
 // Slots: velocity, momentum if there is any, average_gradient if centered.
 template <typename T>
-struct RmspropStep {
+struct RmspropUpdate {
   T learning_rate, weight_decay, rho, one_minus_rho, momentum, epsilon;
   bool centered;
 
@@ -123,7 +123,7 @@ struct RmspropStep {
 };
 
 template <typename T>
-struct SgdStep {
+struct SgdUpdate {
   T learning_rate, weight_decay, momentum;
   bool nesterov;
 
@@ -143,8 +143,8 @@ struct SgdStep {
   }
 };
 
-// The rules: X(Rule) for each, which has a RuleStep.
-#define COHORT_UPDATE_STEPS(X) X(Adagrad) X(Adam) X(Ftrl) X(Rmsprop) X(Sgd)
+// The rules: X(Rule) for each, which has a struct RuleUpdate<T>.
+#define COHORT_UPDATE_RULES(X) X(Adagrad) X(Adam) X(Ftrl) X(Rmsprop) X(Sgd)
 
 // Updates one element in a form of the step, after weight decay.
 template <int kForm, typename Step, typename T>
@@ -153,13 +153,13 @@ COHORT_HD void UpdateElement(const Step& step, T& w, T* slots, T g) {
   step.template Update<kForm>(w, slots, g);
 }
 
-struct UpdateStep {
-  std::variant<AdagradStep<float>, AdagradStep<double>, AdamStep<float>, AdamStep<double>,
-               FtrlStep<float>, FtrlStep<double>, RmspropStep<float>, RmspropStep<double>,
-               SgdStep<float>, SgdStep<double>>
+struct RuleUpdate {
+  std::variant<AdagradUpdate<float>, AdagradUpdate<double>, AdamUpdate<float>, AdamUpdate<double>,
+               FtrlUpdate<float>, FtrlUpdate<double>, RmspropUpdate<float>, RmspropUpdate<double>,
+               SgdUpdate<float>, SgdUpdate<double>>
       of;
 };
 
 }  // namespace cohort
 
-#endif  // COHORT_COMMON_OPTIMIZERS_RULES_UPDATE_STEP_H_
+#endif  // COHORT_COMMON_OPTIMIZERS_RULES_RULE_UPDATE_H_

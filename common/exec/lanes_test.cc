@@ -1,4 +1,4 @@
-// Steps that are prepared ahead in slots of their own.
+// Steps that are prepared ahead in lanes of their own.
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -8,10 +8,10 @@
 namespace cohort {
 namespace {
 
-std::unique_ptr<Executable> CompileSlots(absl::StatusOr<Program> program, int slots) {
+std::unique_ptr<Executable> CompileLanes(absl::StatusOr<Program> program, int lanes) {
   REQUIRE(program.ok());
   auto executable =
-      Executable::Compile(*std::move(program), testing::OnTestDevice({.slots = slots}));
+      Executable::Compile(*std::move(program), testing::OnTestDevice({.lanes = lanes}));
   INFO(executable.status());
   REQUIRE(executable.ok());
   return *std::move(executable);
@@ -55,8 +55,8 @@ StepResult ResultOf(const Executable& e) {
 
 using Batches = std::vector<std::vector<Tensor>>;
 
-void PrepareStep(Executable* e, int slot, const std::vector<Tensor>& batch, uint64_t step) {
-  e->UseSlot(slot);
+void PrepareStep(Executable* e, int lane, const std::vector<Tensor>& batch, uint64_t step) {
+  e->UseLane(lane);
   REQUIRE(e->Bind(batch).ok());
   REQUIRE(e->Prepare({7, step, 0}).ok());
 }
@@ -64,7 +64,7 @@ void PrepareStep(Executable* e, int slot, const std::vector<Tensor>& batch, uint
 // The results of steps that follow each other.
 std::vector<StepResult> OneAfterAnother(const absl::StatusOr<Program>& program,
                                         const Batches& batches) {
-  const auto e = CompileSlots(program, 1);
+  const auto e = CompileLanes(program, 1);
   std::vector<StepResult> results;
   for (size_t step = 0; step < batches.size(); ++step) {
     PrepareStep(e.get(), 0, batches[step], step);
@@ -80,18 +80,18 @@ std::vector<StepResult> OneAfterAnother(const absl::StatusOr<Program>& program,
 void CheckAhead(const absl::StatusOr<Program>& program, const Batches& batches, int ahead) {
   INFO(ahead << " steps ahead");
   const std::vector<StepResult> expected = OneAfterAnother(program, batches);
-  const int slots = ahead + 1;
-  const auto e = CompileSlots(program, slots);
+  const int lanes = ahead + 1;
+  const auto e = CompileLanes(program, lanes);
   std::span<const PushItem> sent;
   for (int step = 0; step < static_cast<int>(batches.size()) + ahead; ++step) {
     const size_t at = static_cast<size_t>(step);
     if (at < batches.size()) {
-      PrepareStep(e.get(), step % slots, batches[at], at);
+      PrepareStep(e.get(), step % lanes, batches[at], at);
       testing::FillPulls<float>(e.get());
     }
     const int runs = step - ahead;
     if (runs < 0) continue;
-    e->UseSlot(runs % slots);
+    e->UseLane(runs % lanes);
     REQUIRE(e->Run().ok());
     REQUIRE(ResultOf(*e) == expected[static_cast<size_t>(runs)]);
     if (runs > 0) {
@@ -126,8 +126,8 @@ TEST_CASE("a step that is prepared and does not run changes no push") {
   const auto program = testing::RecommenderProgram(DType::kFloat32, 32, 50, 4);
   const Batches batches = RecommenderBatches();
   const std::vector<StepResult> expected = OneAfterAnother(program, batches);
-  for (const int slots : {1, 2}) {
-    const auto e = CompileSlots(program, slots);
+  for (const int lanes : {1, 2}) {
+    const auto e = CompileLanes(program, lanes);
     PrepareStep(e.get(), 0, batches[0], 0);
     testing::FillPulls<float>(e.get());
     REQUIRE(e->Run().ok());
@@ -142,16 +142,16 @@ TEST_CASE("a step that is prepared and does not run changes no push") {
   }
 }
 
-TEST_CASE("a slot costs the values that live across the pull") {
+TEST_CASE("a lane costs the values that live across the pull") {
   const auto program = testing::MlpProgram(DType::kFloat32, 16, 20, 12, 0);
   const size_t weights = (20 * 12 + 12 + 12 * 10 + 10) * sizeof(float);
-  const auto bytes = [&](int slots) {
-    return (*Executable::Compile(*program, {.slots = slots}))->memory_bytes();
+  const auto bytes = [&](int lanes) {
+    return (*Executable::Compile(*program, {.lanes = lanes}))->memory_bytes();
   };
-  const size_t slot = bytes(4) - bytes(3);
-  CHECK(slot == bytes(3) - bytes(2));
-  CHECK(slot >= 2 * weights);  // what it pulls, and what it pushes
-  CHECK(slot < 2 * weights + 4 * 2 * 64);
+  const size_t lane = bytes(4) - bytes(3);
+  CHECK(lane == bytes(3) - bytes(2));
+  CHECK(lane >= 2 * weights);  // what it pulls, and what it pushes
+  CHECK(lane < 2 * weights + 4 * 2 * 64);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-#ifndef COHORT_COMMON_OPTIMIZERS_DEVICE_PLACES_H_
-#define COHORT_COMMON_OPTIMIZERS_DEVICE_PLACES_H_
+#ifndef COHORT_COMMON_OPTIMIZERS_DEVICE_COPIES_H_
+#define COHORT_COMMON_OPTIMIZERS_DEVICE_COPIES_H_
 
 #include <cstddef>
 #include <memory>
@@ -13,9 +13,9 @@ class ResidentUpdate;
 class ResidentVariables;
 
 // Where variables lie besides their blocks in the host's memory.
-struct DevicePlaces {
+struct DeviceCopies {
   // A reader on each device, with the first of them as home, and no variables yet.
-  static DevicePlaces On(std::span<const std::shared_ptr<Device>> devices);
+  static DeviceCopies On(std::span<const std::shared_ptr<Device>> devices);
 
   // The devices whose steps read them; each has variables of its own. All are of one kind.
   std::vector<std::shared_ptr<ResidentVariables>> readers;
@@ -35,4 +35,4 @@ struct DeviceParts {
 
 }  // namespace cohort
 
-#endif  // COHORT_COMMON_OPTIMIZERS_DEVICE_PLACES_H_
+#endif  // COHORT_COMMON_OPTIMIZERS_DEVICE_COPIES_H_

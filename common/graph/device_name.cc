@@ -1,4 +1,4 @@
-#include "common/graph/device_place.h"
+#include "common/graph/device_name.h"
 
 #include <absl/strings/ascii.h>
 #include <absl/strings/numbers.h>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kMostNumber = 1023;  // a larger one is a typing error
 
-// Reads the number behind the colon of "cuda:1"; `none` without a colon.
+// Reads the number after the colon of "cuda:1"; `none` without a colon.
 bool ReadNumber(std::string_view text, int none, int* number) {
   const size_t colon = text.find(':');
   *number = none;
@@ -43,15 +43,15 @@ bool ReadWorker(std::string_view text, int* worker) {
 
 }  // namespace
 
-std::string DevicePlace::ToString() const {
+std::string DeviceName::ToString() const {
   return worker == kOwnWorker ? device : fmt::format("worker:{}/{}", worker, device);
 }
 
-absl::StatusOr<DevicePlace> ParseDevicePlace(std::string_view text) {
+absl::StatusOr<DeviceName> ParseDeviceName(std::string_view text) {
   const std::string lower = absl::AsciiStrToLower(absl::string_view(text.data(), text.size()));
   std::string_view rest = lower;
   if (rest.starts_with('/')) rest.remove_prefix(1);
-  DevicePlace place;
+  DeviceName place;
   bool valid = true;
   while (valid) {
     const size_t end = rest.find('/');
