@@ -28,14 +28,21 @@ struct PluginInfo {
 
   std::array<char, 16> magic = {};
   std::array<char, 32> version = {};  // Cohort's, "0.1.0"
-  std::array<uint64_t, 16> facts =
-      {};  // compiler, libraries and sizes of classes; unused ones are 0
+  // Processor, compiler, libraries and sizes of classes; unused ones are 0.
+  std::array<uint64_t, 16> facts = {};
 
   std::string_view Version() const {
     const std::string_view text(version.data(), version.size());
     return text.substr(0, text.find('\0'));
   }
 };
+
+// The compiler's ABI, which differs between processors, too.
+#ifdef __x86_64__
+inline constexpr uint64_t kPluginAbi = __GXX_ABI_VERSION;
+#else
+inline constexpr uint64_t kPluginAbi = uint64_t{1} << 32 | __GXX_ABI_VERSION;
+#endif
 
 // The info of the code that is being compiled. A plugin and a program can share classes only if
 // their infos are equal.
@@ -46,7 +53,7 @@ constexpr PluginInfo ThisPluginInfo() {
   static_assert(kVersion.size() < sizeof(info.version));
   for (size_t i = 0; i < kVersion.size(); ++i) info.version[i] = kVersion[i];
   info.facts = {
-      __GXX_ABI_VERSION,  _GLIBCXX_USE_CXX11_ABI, ABSL_LTS_RELEASE_VERSION, GOOGLE_PROTOBUF_VERSION,
+      kPluginAbi,         _GLIBCXX_USE_CXX11_ABI, ABSL_LTS_RELEASE_VERSION, GOOGLE_PROTOBUF_VERSION,
       FMT_VERSION,        sizeof(std::string),    sizeof(v1::ConfigValue),  sizeof(Argument),
       sizeof(Expr),       sizeof(SourceClass),    sizeof(TransformClass),   sizeof(FinalizerClass),
       sizeof(LayerClass), sizeof(LayerContext),   sizeof(LossClass),        sizeof(MetricClass)};
