@@ -101,7 +101,8 @@ run_tree() {
   rm -f "build/$tree/unstable.txt"
   echo "== $tree: test ($((SECONDS - from)) s so far)"
   local result=0
-  ctest --preset "$tree" -j "$jobs" --no-tests=error --output-junit "$junit" \
+  # One more than there are processors: many tests wait for most of their time.
+  ctest --preset "$tree" -j $((jobs + 1)) --no-tests=error --output-junit "$junit" \
     "${selection[@]}" 2>&1 | tee "$log" || python3 tests/lint/rerun_failed.py "build/$tree" "$junit" || result=1
   python3 tests/lint/check_skips.py "$junit" tests/lint/allowed_skips.txt || result=1
   local name
