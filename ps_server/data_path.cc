@@ -19,8 +19,8 @@ void RaiseTo(std::atomic<uint64_t>* value, uint64_t to) {
 
 // What SumStep and CloseStep have in common.
 template <typename Message>
-StepClose StepOf(const Message& message) {
-  StepClose step{.step = message.step(), .step_try = message.step_try()};
+CloseOrder StepOf(const Message& message) {
+  CloseOrder step{.step = message.step(), .step_try = message.step_try()};
   for (const v1::StepMember& member : message.members()) step.members.push_back(member.index());
   return step;
 }
@@ -34,7 +34,7 @@ Tablet* TabletSet::Find(uint32_t number) const {
   return it != tablets.end() && (*it)->number() == number ? it->get() : nullptr;
 }
 
-v1::StepPosition ClosedSteps::position() const {
+v1::StepPosition CloseProgress::position() const {
   v1::StepPosition position;
   if (newest != nullptr) {
     position.set_open_step(newest->step() + 1);
@@ -48,7 +48,7 @@ v1::StepPosition ClosedSteps::position() const {
   return position;
 }
 
-uint64_t ClosedSteps::open_step() const { return position().open_step(); }
+uint64_t CloseProgress::open_step() const { return position().open_step(); }
 
 void TabletSet::AdvanceWatermark(uint64_t to) const { RaiseTo(&watermark, to); }
 
@@ -147,7 +147,7 @@ absl::StatusOr<std::shared_ptr<const TabletSet>> DataPath::TabletsOf(uint64_t ge
 
 absl::Status DataPath::SumStep(uint64_t generation, const v1::SumStep& sum,
                                v1::StepSummed* summed) {
-  const StepClose step = StepOf(sum);
+  const CloseOrder step = StepOf(sum);
   MutexLock lock(&close_mu_);
   COHORT_ASSIGN_OR_RETURN(const auto tablets, TabletsOf(generation, sum.timeline(), sum.step()));
   SquareSums squares;
@@ -166,7 +166,7 @@ absl::Status DataPath::SumStep(uint64_t generation, const v1::SumStep& sum,
 }
 
 absl::Status DataPath::CloseStep(uint64_t generation, const v1::CloseStep& close) {
-  StepClose step = StepOf(close);
+  CloseOrder step = StepOf(close);
   step.iteration = close.iteration();
   step.skip = close.skip();
   for (const v1::GradientNorm& norm : close.norms()) {
@@ -208,7 +208,7 @@ void DataPath::AbandonStep(const v1::AbandonStep& abandon) {
   for (const auto& tablet : tablets->tablets) tablet->Abandon(abandon.step(), abandon.step_try());
 }
 
-ClosedSteps DataPath::closed_steps() const {
+CloseProgress DataPath::closed_steps() const {
   MutexLock lock(&close_mu_);
   return steps_;
 }

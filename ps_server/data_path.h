@@ -43,7 +43,7 @@ struct TabletSet {
 };
 
 // How far a server has closed synchronous steps.
-struct ClosedSteps {
+struct CloseProgress {
   std::shared_ptr<const v1::StepPosition>
       begin;                                    // with which the tablets began; null: from nothing
   std::shared_ptr<const v1::CloseStep> newest;  // null: none since then
@@ -85,7 +85,7 @@ class DataPath {
   absl::Status CloseStep(uint64_t generation, const v1::CloseStep& close);
   void AbandonStep(const v1::AbandonStep& abandon);
   // Waits for a close that is under way.
-  ClosedSteps closed_steps() const;
+  CloseProgress closed_steps() const;
 
   // Gives the variables a second place (Tablet::Reside), also those of tablets that are served
   // later. Errors: Unavailable: nothing is served now; those of Tablet::Reside.
@@ -120,7 +120,7 @@ class DataPath {
   std::atomic<uint64_t> generation_{0};
   // Held while a step is closed: a chief that takes over sees all of a close or nothing of it.
   mutable Mutex close_mu_ ABSL_ACQUIRED_BEFORE(mu_);
-  ClosedSteps steps_ ABSL_GUARDED_BY(close_mu_);
+  CloseProgress steps_ ABSL_GUARDED_BY(close_mu_);
   DeviceCopies copies_ ABSL_GUARDED_BY(close_mu_);  // values lie there besides the blocks
   mutable Mutex mu_;
   std::shared_ptr<const TabletSet> tablets_ ABSL_GUARDED_BY(mu_);

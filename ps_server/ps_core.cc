@@ -125,7 +125,7 @@ void PsCore::FillHello(const v1::AdoptPs& adopt, v1::PsHello* hello) {
     hello->set_term(tablets->term);
     hello->set_settled_watermark(tablets->watermark.load(std::memory_order_acquire));
     for (const auto& tablet : tablets->tablets) hello->add_tablets(tablet->number());
-    const ClosedSteps steps = data_path_.closed_steps();
+    const CloseProgress steps = data_path_.closed_steps();
     *hello->mutable_position() = steps.position();
     if (steps.newest != nullptr) *hello->mutable_last_close() = *steps.newest;
   }

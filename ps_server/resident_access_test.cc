@@ -52,8 +52,8 @@ struct DeviceServer {
     servers->AddDevice(0, device);
     auto placed = servers->PlaceVariables(0, 1);
     REQUIRE(placed.ok());
-    REQUIRE(placed->readers.size() == 1);
-    copies = *std::move(placed);
+    REQUIRE(*placed != nullptr);
+    reader = *std::move(placed);
     SetRoutes(1);
     thread.SetGeneration(1);
   }
@@ -71,15 +71,14 @@ struct DeviceServer {
     const VariableDecl w{"w", {DType::kFloat32, {{2}}}};
     return std::make_unique<ResidentAccess>(
         ResidentAccess::Options{&thread, servers, {}}, std::span(&w, 1),
-        DeviceParts{
-            .update = update, .gradients = device.get(), .reader = copies.readers[0].get()});
+        DeviceParts{.update = update, .gradients = device.get(), .reader = reader.get()});
   }
 
   // The value on the device.
   float Value() const {
     float values[2] = {};
     const std::span<uint8_t> bytes(reinterpret_cast<uint8_t*>(values), sizeof(values));
-    REQUIRE(copies.readers[0]->ReadRows("w", -1, 0, bytes).ok());
+    REQUIRE(reader->ReadRows("w", -1, 0, bytes).ok());
     return values[0];
   }
 
@@ -99,7 +98,7 @@ struct DeviceServer {
   std::shared_ptr<Device> device;
   std::shared_ptr<LocalRequests> server;
   std::shared_ptr<LocalServers> servers = std::make_shared<LocalServers>(/*homes=*/1);
-  DeviceCopies copies;
+  std::shared_ptr<ResidentVariables> reader;
   TestThread thread;
 };
 

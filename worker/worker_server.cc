@@ -314,21 +314,23 @@ v1::TaskFigures WorkerServer::Figures() {
 }
 
 absl::Status WorkerServer::PlaceVariables(uint64_t job) {
-  if (options_.local_servers == nullptr || places_job_ == job) return absl::OkStatus();
-  auto copies = options_.local_servers->PlaceVariables(options_.index, job);
+  if (options_.local_servers == nullptr || resident_job_ == job) return absl::OkStatus();
+  // The values of the job before leave the device before those of this one come.
+  resident_ = nullptr;
+  auto placed = options_.local_servers->PlaceVariables(options_.index, job);
   // The tablets are being restored: the chief gets the closure back.
-  if (absl::IsUnavailable(copies.status())) {
-    return Aborted("{}", std::string(copies.status().message()));
+  if (absl::IsUnavailable(placed.status())) {
+    return Aborted("{}", std::string(placed.status().message()));
   }
-  places_job_ = job;
-  copies_ = copies.ok() ? *std::move(copies) : DeviceCopies();
-  if (!copies.ok()) {
-    options_.log->Failure(LogLevel::kWarning, "variables_stay_in_host_memory", copies.status());
+  resident_job_ = job;
+  if (!placed.ok()) {
+    options_.log->Failure(LogLevel::kWarning, "variables_stay_in_host_memory", placed.status());
+    return absl::OkStatus();
   }
-  if (copies_.readers.empty()) return absl::OkStatus();
-  options_.log->Info(
-      "variables_on_device",
-      {{"device", devices_[0]->name()}, {"bytes", copies_.readers[copies_.home]->memory_bytes()}});
+  resident_ = *std::move(placed);
+  if (resident_ == nullptr) return absl::OkStatus();
+  options_.log->Info("variables_on_device",
+                     {{"device", devices_[0]->name()}, {"bytes", resident_->memory_bytes()}});
   return absl::OkStatus();
 }
 
@@ -340,8 +342,8 @@ absl::StatusOr<bool> WorkerServer::CompileOnDevice(const Work& work, CompileOpti
     return false;
   }
   COHORT_RETURN_IF_ERROR(PlaceVariables(work.job));
-  if (copies_.readers.empty()) return false;
-  options.variables = copies_.readers[copies_.home].get();
+  if (resident_ == nullptr) return false;
+  options.variables = resident_.get();
   auto executable = Executable::Compile(*work.program, options);
   if (absl::IsUnimplemented(executable.status())) {
     options_.log->Failure(LogLevel::kInfo, "variables_not_resident", executable.status());

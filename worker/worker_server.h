@@ -112,10 +112,10 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   // In order of dependency.
   const Options options_;
   std::vector<std::shared_ptr<Device>> devices_;  // none: the CPU
-  // Of the variables of a job, with this worker's device as home; no readers: in the host's memory.
-  // Only the step thread uses them.
-  DeviceCopies copies_;
-  std::optional<uint64_t> places_job_;  // theirs
+  // The variables of a job on this worker's device; null: they lie in the host's memory. Only the
+  // step thread uses them.
+  std::shared_ptr<ResidentVariables> resident_;
+  std::optional<uint64_t> resident_job_;  // the job that has them
   RealClock clock_;
   MetricsRegistry registry_;
   StepMetrics step_metrics_;

@@ -227,7 +227,7 @@ void JournalThread::Follow(const std::vector<v1::JournalRecord>& records, Journa
     if (state_error_.ok()) state_error_ = state_.Apply(record);
     segment_due_ |= record.has_cut();
   }
-  segment_due_ |= own->bytes_behind_base() >= kSegmentBytes;
+  segment_due_ |= own->bytes_after_base() >= kSegmentBytes;
   const auto now = std::chrono::steady_clock::now();
   if (!segment_due_ || now < next_segment_try_) return;
   const absl::Status status = StartSegment(own);

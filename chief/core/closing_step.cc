@@ -13,7 +13,7 @@ constexpr int64_t kSlowCloseUs = 3'000'000;  // most closes take milliseconds
 
 ClosingStep::ClosingStep(const CoreContext* context, Outbox* outbox, const OpenStep& open,
                          const std::vector<StepMember>& members)
-    : context_(context), outbox_(outbox), behind_(open.begin()) {
+    : context_(context), outbox_(outbox), next_(open.begin()) {
   close_.set_step(open.begin().open_step());
   close_.set_step_try(open.step_try());
   close_.set_iteration(open.begin().iteration());
@@ -29,22 +29,22 @@ ClosingStep::ClosingStep(const CoreContext* context, Outbox* outbox, const OpenS
   }
   ScaleLoss(std::none_of(members.begin(), members.end(),
                          [](const StepMember& member) { return member.not_finite; }));
-  behind_.set_open_step(close_.step() + 1);
-  behind_.set_iteration(close_.iteration() + (close_.skip() ? 0 : 1));
-  behind_.set_next_place(close_.next_place());
+  next_.set_open_step(close_.step() + 1);
+  next_.set_iteration(close_.iteration() + (close_.skip() ? 0 : 1));
+  next_.set_next_place(close_.next_place());
 }
 
 void ClosingStep::ScaleLoss(bool finite) {
   const LossScaling& scaling = context_->options.loss_scaling;
   if (!scaling.enabled()) return;
-  const v1::LossScaleState& state = behind_.loss_scale();
+  const v1::LossScaleState& state = next_.loss_scale();
   LossScale scale(scaling, state.scale(), state.finite_steps());
   const double before = scale.scale();
   scale.OnStep(before, finite);
   close_.set_skip(!finite);
   close_.mutable_loss_scale()->set_scale(scale.scale());
   close_.mutable_loss_scale()->set_finite_steps(scale.finite_steps());
-  *behind_.mutable_loss_scale() = close_.loss_scale();
+  *next_.mutable_loss_scale() = close_.loss_scale();
   if (scale.scale() >= before) return;
   outbox_->effects()->Note("loss_scale_halved",
                            fmt::format("to {} after step {}, whose gradient is not finite",

@@ -41,7 +41,7 @@ class ClosingStep {
 
   const v1::CloseStep& close() const { return close_; }
   // The boundary after the step, if this chief began to close it.
-  const v1::StepPosition& behind() const { return behind_; }
+  const v1::StepPosition& next() const { return next_; }
 
   // Edges (1) and (3).
   void Sum();
@@ -69,7 +69,7 @@ class ClosingStep {
   const CoreContext* const context_;
   Outbox* const outbox_;
   v1::CloseStep close_;
-  v1::StepPosition behind_;
+  v1::StepPosition next_;
   std::set<int> waits_for_;  // the servers that have not acknowledged
   const int64_t since_us_ = context_->now_us;
   std::map<int, uint64_t> close_requests_;  // the newest CloseStep to each server

@@ -53,7 +53,7 @@ struct Closure {
 // and lists the closures in flight by worker.
 //
 // Closures that wait again come first, in the order of their ids, because a closure that stays open
-// delays those far after it. The others follow in the order in which they were scheduled. Training
+// delays those with much higher ids. The others follow in the order in which they were scheduled. Training
 // closures and other closures have separate lines, because a cut stops only training closures.
 class ClosureQueue {
  public:

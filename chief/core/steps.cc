@@ -56,7 +56,7 @@ void Steps::BeginClose() {
   const auto [members, dropped] = open_.TakeMembers();
   CountWaiting(members);
   closing_.emplace(context_, outbox_, open_, members);
-  open_.Begin(closing_->behind());
+  open_.Begin(closing_->next());
   for (const StepMember& member : members) closing_members_.push_back(member.closure);
   for (const StepMember& member : dropped) closing_members_.push_back(member.closure);
   const bool skips = closing_->close().skip();

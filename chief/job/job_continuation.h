@@ -27,7 +27,7 @@ struct Continuation {
 // must have been taken at the end of an epoch.
 //
 // The new steps of an epoch count from that checkpoint on. So a later rollback may go back to it,
-// but not behind it.
+// but to no earlier one.
 class JobContinuation {
  public:
   // `directory`: the checkpoint directory. `servers`: of the cluster. `plan` must outlive the

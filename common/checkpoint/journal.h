@@ -97,7 +97,7 @@ class Journal {
   absl::Status StartSegment(std::span<const v1::JournalRecord> records);
 
   // Bytes after the first record of the segment.
-  uint64_t bytes_behind_base() const { return file_->bytes() - base_bytes_; }
+  uint64_t bytes_after_base() const { return file_->bytes() - base_bytes_; }
   // Nothing can be appended any more.
   bool broken() const { return !broken_.ok(); }
 

@@ -283,11 +283,11 @@ TEST_CASE("a segment that starts with a base replaces all files before it") {
   Segments s;
   CHECK(!std::filesystem::exists(s.dir / "journal-1"));
   CHECK(s.Numbers() == std::vector<uint64_t>{3, 4});
-  const uint64_t behind = s.journal->bytes_behind_base();
+  const uint64_t behind = s.journal->bytes_after_base();
   REQUIRE(Append(s.journal.get(), Record(5)).ok());
-  CHECK(s.journal->bytes_behind_base() > behind);
+  CHECK(s.journal->bytes_after_base() > behind);
   REQUIRE(s.journal->StartSegment(std::vector{Base(5)}).ok());
-  CHECK(s.journal->bytes_behind_base() == 0);
+  CHECK(s.journal->bytes_after_base() == 0);
   CHECK(s.Numbers() == std::vector<uint64_t>{5});
   REQUIRE(Append(s.journal.get(), Record(6)).ok());
   CHECK(s.Numbers() == std::vector<uint64_t>{5, 6});

@@ -12,13 +12,14 @@ void LocalServers::AddDevice(int worker, std::shared_ptr<Device> device) {
   devices_[worker] = std::move(device);
 }
 
-absl::StatusOr<DeviceCopies> LocalServers::PlaceVariables(int worker, uint64_t job) {
+absl::StatusOr<std::shared_ptr<ResidentVariables>> LocalServers::PlaceVariables(int worker,
+                                                                                uint64_t job) {
   MutexLock lock(&mu_);
   const auto own = devices_.find(worker);
-  if (homes_ == 0 || devices_.size() != homes_ || own == devices_.end()) return DeviceCopies();
+  if (homes_ == 0 || devices_.size() != homes_ || own == devices_.end()) return nullptr;
   std::vector<std::shared_ptr<Device>> devices;
   for (const auto& [number, device] : devices_) {
-    if (device->kind() != own->second->kind()) return DeviceCopies();
+    if (device->kind() != own->second->kind()) return nullptr;
     devices.push_back(device);
   }
   if (copies_.readers.empty() || job_ != job) {
@@ -36,9 +37,7 @@ absl::StatusOr<DeviceCopies> LocalServers::PlaceVariables(int worker, uint64_t j
     copies_ = std::move(copies);
     job_ = job;
   }
-  DeviceCopies copies = copies_;
-  copies.home = static_cast<size_t>(std::distance(devices_.begin(), own));
-  return copies;
+  return copies_.readers[static_cast<size_t>(std::distance(devices_.begin(), own))];
 }
 
 }  // namespace cohort

@@ -85,11 +85,10 @@ class LocalServers {
   }
   // A worker has this device, and no other. All are added before the first step.
   void AddDevice(int worker, std::shared_ptr<Device> device);
-  // The copies of a job's variables, with that on the device of this worker as home. No readers:
-  // they live in the host's memory, because a worker has no device. `job`: counts the jobs of this
-  // process; each has variables of its own. Errors: those of LocalServer::Reside; then all live in
-  // the host's memory.
-  absl::StatusOr<DeviceCopies> PlaceVariables(int worker, uint64_t job);
+  // The reader of a job's variables on the device of this worker. Null: they live in the host's
+  // memory, because a worker has no device. `job`: counts the jobs of this process; each has
+  // variables of its own. Errors: those of LocalServer::Reside; then all live in the host's memory.
+  absl::StatusOr<std::shared_ptr<ResidentVariables>> PlaceVariables(int worker, uint64_t job);
   // Null if the server with this incarnation is not one of this process.
   std::shared_ptr<LocalServer> Find(uint64_t incarnation) const {
     MutexLock lock(&mu_);

@@ -58,8 +58,8 @@ LocalDevices::LocalDevices(std::vector<std::shared_ptr<Device>> own, const Devic
 
 std::string LocalDevices::Resolve(const std::string& device) const {
   if (device.empty()) return own_;
-  const auto place = ParseDeviceName(device);
-  const std::string name = place.ok() ? place->device : device;
+  const auto parsed = ParseDeviceName(device);
+  const std::string name = parsed.ok() ? parsed->device : device;
   return name == "cpu:0" ? "" : name;
 }
 

@@ -23,11 +23,13 @@ absl::Status CheckOrder(const PushBatch& push, const std::vector<VariableDecl>& 
   return absl::OkStatus();
 }
 
-absl::Status NotHere(const ServerRoute& route) {
-  absl::Status status = Unavailable(
-      "ps:{} ({}) is unreachable: it is not in this process, but the variables lie on a device of "
-      "this one",
-      route.ps, route.address);
+absl::Status NotHere(const ServerRoute& route, bool ended) {
+  absl::Status status =
+      ended ? Unavailable("ps:{} ({}) is unreachable: it has ended", route.ps, route.address)
+            : Unavailable(
+                  "ps:{} ({}) is unreachable: it is not in this process, but the variables lie on "
+                  "a device of this one",
+                  route.ps, route.address);
   SetFailure(&status, {.role = "ps",
                        .index = static_cast<int>(route.ps),
                        .incarnation = route.incarnation,
@@ -93,7 +95,8 @@ void ResidentAccess::MakeEntries(size_t tablet) {
   std::vector<PushEntryView>& entries = tablets_[tablet].entries;
   for (int i = plan_.first_push(static_cast<int>(tablet)); i >= 0; i = plan_.push(i).next) {
     const PushPiece& piece = plan_.push(i);
-    PushEntryView entry{.shard = piece.shard, .kind = piece.kind};
+    PushEntryView entry{
+        .shard = piece.shard, .kind = piece.kind, .summed_elsewhere = piece.summed_elsewhere};
     if (piece.kind != PushKind::kRecordOnly) {
       entry.sparse = piece.sparse;
       entry.count = piece.count;
@@ -108,9 +111,7 @@ void ResidentAccess::MakeEntries(size_t tablet) {
 
 absl::StatusOr<ExchangeResult> ResidentAccess::Finish() {
   while (status_.ok() && !IsDone()) {
-    const int64_t patience_us =
-        waits_since_us_ < 0 ? kIdleWaitUs : options_.exchange.backoff_min_us;
-    options_.thread->WaitForInput(options_.thread->NowUs() + patience_us);
+    options_.thread->WaitForInput(options_.thread->NowUs() + patience_us_);
     status_ = Ask();
   }
   COHORT_RETURN_IF_ERROR(status_);
@@ -145,7 +146,9 @@ absl::Status ResidentAccess::Ask() {
     LocalServer* const server = Find(routes.servers[s]);
     answer_.Clear();
     if (server == nullptr || !server->Handle(request_, device_, &answer_)) {
-      if (server == nullptr || server->ended()) waits_for_ = NotHere(routes.servers[s]);
+      if (server == nullptr || server->ended()) {
+        waits_for_ = NotHere(routes.servers[s], server != nullptr);
+      }
       continue;
     }
     size_t next = 0;
@@ -158,11 +161,14 @@ absl::Status ResidentAccess::Ask() {
   }
   if (waits_for_.ok()) {
     waits_since_us_ = -1;
+    patience_us_ = kIdleWaitUs;
     return absl::OkStatus();
   }
   const int64_t now_us = options_.thread->NowUs();
-  if (waits_since_us_ < 0) waits_since_us_ = now_us;
   const ExchangeOptions& limits = options_.exchange;
+  patience_us_ = waits_since_us_ < 0 ? limits.backoff_min_us
+                                     : std::min(2 * patience_us_, limits.backoff_max_us);
+  if (waits_since_us_ < 0) waits_since_us_ = now_us;
   const int64_t most_us =
       absl::IsUnavailable(waits_for_) ? limits.unreachable_after_us : limits.hold_timeout_us;
   return now_us - waits_since_us_ < most_us ? absl::OkStatus() : waits_for_;
@@ -248,6 +254,14 @@ absl::Status ResidentAccess::TakeRefusal(const Result& result) {
   if (result.status() == v1::FENCED && result.timeline() > timeline) {
     return Aborted("tablet {} is on timeline {}, the closure's is {}: the job was rolled back",
                    result.tablet(), result.timeline(), timeline);
+  }
+  if (result.status() == v1::MOVED) {
+    waits_for_ = Aborted("tablet {} is not served there, and no new route came", result.tablet());
+    return absl::OkStatus();
+  }
+  if (result.status() != v1::FENCED) {
+    return Internal("tablet {} answers with status {}", result.tablet(),
+                    static_cast<int>(result.status()));
   }
   waits_for_ = Aborted(
       "tablet {} of timeline {}, term {} and generation {} refuses generation {}, and no new route "

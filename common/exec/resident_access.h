@@ -30,8 +30,8 @@ namespace cohort {
 //                                       │                              the sums of the step
 //                                       └─► Tablet::Pull: fence, step ─► values on the device
 //
-// A call is final, or has changed nothing. So nothing is lost or repeated, and what is not done yet
-// waits in Finish: for the chief that closes the step, a new route or a new generation. The errors
+// A call is final, or has changed nothing. So one exchange loses and repeats nothing, and what is not
+// done yet waits in Finish: for the chief that closes the step, a new route or a new generation. The errors
 // are those of ExchangeRunner's accesses.
 class ResidentAccess : public VariableAccess {
  public:
@@ -96,6 +96,7 @@ class ResidentAccess : public VariableAccess {
   // Why it waits for a route, a generation or a server, and from when on. OK, -1: for none of them.
   absl::Status waits_for_;
   int64_t waits_since_us_ = -1;
+  int64_t patience_us_ = 0;  // until the next try without an input
 };
 
 }  // namespace cohort

@@ -56,10 +56,9 @@ std::vector<bool> FindReadData(const Program& program, std::string_view kind) {
 absl::StatusOr<std::unique_ptr<Kernel>> CreateSegmentKernel(const Node& node,
                                                             const Program& program,
                                                             SegmentDevices* devices) {
-  COHORT_ASSIGN_OR_RETURN(const DeviceName place, ParseDeviceName(node.device));
+  COHORT_ASSIGN_OR_RETURN(const DeviceName name, ParseDeviceName(node.device));
   Segment segment{.program = ProgramOfSegment(program, node), .reads_data = {}};
-  segment.reads_data =
-      FindReadData(segment.program, place.device.substr(0, place.device.find(':')));
+  segment.reads_data = FindReadData(segment.program, name.device.substr(0, name.device.find(':')));
   std::vector<bool> reads_data = segment.reads_data;
   COHORT_ASSIGN_OR_RETURN(std::unique_ptr<SegmentRunner> runner,
                           devices->MakeRunner(node.device, std::move(segment)));

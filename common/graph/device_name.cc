@@ -51,18 +51,18 @@ absl::StatusOr<DeviceName> ParseDeviceName(std::string_view text) {
   const std::string lower = absl::AsciiStrToLower(absl::string_view(text.data(), text.size()));
   std::string_view rest = lower;
   if (rest.starts_with('/')) rest.remove_prefix(1);
-  DeviceName place;
+  DeviceName name;
   bool valid = true;
   while (valid) {
     const size_t end = rest.find('/');
     if (end == std::string_view::npos) {
-      valid = ReadDevice(rest, &place.device);
+      valid = ReadDevice(rest, &name.device);
       break;
     }
-    valid = ReadWorker(rest.substr(0, end), &place.worker);
+    valid = ReadWorker(rest.substr(0, end), &name.worker);
     rest.remove_prefix(end + 1);
   }
-  if (valid) return place;
+  if (valid) return name;
   return InvalidArgument(
       "\"{}\" is not a device: write one of this worker, such as \"cuda:1\" or \"cpu:1\", or one "
       "of "

@@ -8,9 +8,9 @@
 
 namespace cohort {
 
-ValueType Expr::type() const { return builder_->program().type(id_); }
-DType Expr::dtype() const { return builder_->program().type(id_).dtype; }
-size_t Expr::rank() const { return builder_->program().type(id_).dims.size(); }
+ValueType Expr::type() const { return valid() ? builder_->program().type(id_) : ValueType{}; }
+DType Expr::dtype() const { return type().dtype; }
+size_t Expr::rank() const { return type().dims.size(); }
 
 ProgramBuilder::ProgramBuilder(std::string name) { program_.name = std::move(name); }
 

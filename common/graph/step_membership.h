@@ -5,7 +5,7 @@
 
 namespace cohort {
 
-// The place of a closure in a synchronous step (v1.StepMembership).
+// Which member of a synchronous step a closure is (v1.StepMembership).
 struct StepMembership {
   uint64_t step = 0;      // number of the step, from 1; 0: async, there are no steps
   uint64_t step_try = 0;  // rises when the chief abandons a step

@@ -11,15 +11,15 @@ namespace {
 
 absl::Status CheckWorker(const std::string& device, const std::string& where,
                          const v1::StrategySpec& strategy, const std::set<int>& workers) {
-  const auto place = ParseDeviceName(device);
-  if (!place.ok() || place->worker == DeviceName::kOwnWorker) {
+  const auto parsed = ParseDeviceName(device);
+  if (!parsed.ok() || parsed->worker == DeviceName::kOwnWorker) {
     return absl::OkStatus();  // BuildModel refuses what is no device
   }
   if (strategy.elastic()) {
     return InvalidArgument(
         "{}: the device \"{}\" belongs to worker:{}, and an elastic job may continue without it; "
         "name a device without a worker, or leave out `strategy.elastic`",
-        where, device, place->worker);
+        where, device, parsed->worker);
   }
   // A step that was interrupted on the other worker runs again, but its sums may have begun.
   if (strategy.communication() == kRingCommunication) {
@@ -27,13 +27,13 @@ absl::Status CheckWorker(const std::string& device, const std::string& where,
         "{}: the device \"{}\" belongs to worker:{}, and replicas of a ring run whole steps; name "
         "a "
         "device without a worker, or write `strategy.communication: direct`",
-        where, device, place->worker);
+        where, device, parsed->worker);
   }
-  if (workers.contains(place->worker)) return absl::OkStatus();
+  if (workers.contains(parsed->worker)) return absl::OkStatus();
   return InvalidArgument(
       "{}: the device \"{}\" belongs to worker:{}, which the cluster does not have; name a device "
       "of worker:{}, or leave out the worker to use one of the worker that runs the step",
-      where, device, place->worker, fmt::join(workers, ", worker:"));
+      where, device, parsed->worker, fmt::join(workers, ", worker:"));
 }
 
 }  // namespace

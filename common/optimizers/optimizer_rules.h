@@ -88,7 +88,7 @@ class OptimizerRule {
   virtual double LearningRate(uint64_t step) const = 0;
 
   // Returns what devices need to update an element in this step. `dtype`: kFloat32 or kFloat64.
-  virtual RuleUpdate StepAt(DType dtype, uint64_t step) const = 0;
+  virtual RuleUpdate UpdateOfStep(DType dtype, uint64_t step) const = 0;
 
   virtual void ApplyDense(const DenseUpdate& update) const = 0;
   // If the update is not in place, rows that do not change are copied, so that the output range is

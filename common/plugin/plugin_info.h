@@ -37,7 +37,7 @@ struct PluginInfo {
   }
 };
 
-// The compiler's ABI, which differs between processors, too.
+// The compiler's ABI. A plugin for an x86-64 processor has another one than those for others.
 #ifdef __x86_64__
 inline constexpr uint64_t kPluginAbi = __GXX_ABI_VERSION;
 #else

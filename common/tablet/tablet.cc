@@ -273,28 +273,28 @@ absl::Status Tablet::Reside(DeviceCopies copies) {
 void Tablet::Stage(const PushHeaderView& header, const PushSectionView& section,
                    const DeviceParts* device, v1::PushResult* result) {
   const uint64_t open = open_step();
-  const StepMembership& place = header.step;
-  if (place.step < open && applied_.Find(header.id) != AppliedSet::State::kApplied) {
+  const StepMembership& membership = header.step;
+  if (membership.step < open && applied_.Find(header.id) != AppliedSet::State::kApplied) {
     result->set_status(v1::DROPPED);
     return;
   }
   if (!IsNew(header, result)) return;
-  if (place.step > open) {
-    return SetInvalid(InvalidArgument("a push of step {}, but step {} is open", place.step, open),
-                      result);
+  if (membership.step > open) {
+    return SetInvalid(
+        InvalidArgument("a push of step {}, but step {} is open", membership.step, open), result);
   }
-  if (place.step_try < staged_.step_try()) {
+  if (membership.step_try < staged_.step_try()) {
     result->set_status(v1::DROPPED);
     return;
   }
-  const bool first = place.step_try > staged_.step_try();
+  const bool first = membership.step_try > staged_.step_try();
   if (first && options_.test_faults.new_try_applies_ids) {
     for (uint32_t i = 0; const StagedStep::Member* const member = staged_.Find(i); ++i) {
       applied_.Insert(member->id, member->attempt);
     }
   }
-  if (first && !options_.test_faults.close_ignores_try) staged_.Restart(place.step_try);
-  const StagedStep::Member* const before = staged_.Find(place.index);
+  if (first && !options_.test_faults.close_ignores_try) staged_.Restart(membership.step_try);
+  const StagedStep::Member* const before = staged_.Find(membership.index);
   if (before != nullptr && before->id == header.id) {
     result->set_status(v1::STAGED);
     return;
@@ -314,7 +314,7 @@ void Tablet::Stage(const PushHeaderView& header, const PushSectionView& section,
   result->set_status(v1::STAGED);
 }
 
-absl::Status Tablet::CheckClose(const StepClose& close) {
+absl::Status Tablet::CheckClose(const CloseOrder& close) {
   const uint64_t open = open_step();
   if (retired_) return FailedPrecondition("tablet {} is not served any more", options_.tablet);
   if (close.step != open) {
@@ -328,7 +328,7 @@ absl::Status Tablet::CheckClose(const StepClose& close) {
   return absl::OkStatus();
 }
 
-absl::Status Tablet::CheckNorms(const StepClose& close) const {
+absl::Status Tablet::CheckNorms(const CloseOrder& close) const {
   for (size_t i = 0; i < shards_.size(); ++i) {
     const ShardClipping& clipping = clippings_[i];
     if (!clipping.clipping.by_norm() || close.norms.contains(clipping.key)) continue;
@@ -341,7 +341,7 @@ absl::Status Tablet::CheckNorms(const StepClose& close) const {
   return absl::OkStatus();
 }
 
-absl::Status Tablet::CheckSums(const StepClose& close) const {
+absl::Status Tablet::CheckSums(const CloseOrder& close) const {
   for (size_t i = 0; i < shards_.size(); ++i) {
     if (!staged_.shard(i).lacks_sum()) continue;
     return InvalidArgument(
@@ -352,7 +352,7 @@ absl::Status Tablet::CheckSums(const StepClose& close) const {
   return absl::OkStatus();
 }
 
-absl::Status Tablet::AddSquares(const StepClose& close, SquareSums* squares) {
+absl::Status Tablet::AddSquares(const CloseOrder& close, SquareSums* squares) {
   MutexLock lock(&mu_);
   COHORT_RETURN_IF_ERROR(CheckClose(close));
   const auto members = staged_.Sum(close.members);
@@ -367,7 +367,7 @@ absl::Status Tablet::AddSquares(const StepClose& close, SquareSums* squares) {
   return absl::OkStatus();
 }
 
-absl::Status Tablet::Close(const StepClose& close, PushEffect* effect,
+absl::Status Tablet::Close(const CloseOrder& close, PushEffect* effect,
                            std::vector<StagedStep::Member>* applied) {
   MutexLock lock(&mu_);
   const uint64_t open = open_step();
@@ -409,7 +409,7 @@ absl::Status Tablet::Join(size_t shard) {
 }
 
 // The rule divides the sum by the weight, so a larger weight scales the gradient down.
-absl::StatusOr<bool> Tablet::ApplySum(size_t shard, const StepClose& close, double weight) {
+absl::StatusOr<bool> Tablet::ApplySum(size_t shard, const CloseOrder& close, double weight) {
   const auto& [clipping, key] = clippings_[shard];
   const ShardInfo& info = shards_[shard]->info();
   const bool gradient = staged_.shard(shard).has_gradient();

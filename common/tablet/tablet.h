@@ -68,7 +68,7 @@ struct NormKey {
 using SquareSums = std::map<NormKey, ExactSum>;
 
 // How the chief closes a synchronous step (v1.CloseStep).
-struct StepClose {
+struct CloseOrder {
   uint64_t step = 0;
   uint64_t step_try = 0;
   uint64_t iteration = 0;           // what the optimizer sees: updates before this one
@@ -154,14 +154,14 @@ class Tablet {
   // Sums what the members have staged, and adds the squares of the gradients that are clipped by a
   // norm. Applies nothing. `close` has no norms yet. Errors: FailedPrecondition if another step is
   // open, the step was staged under a later try, or the tablet is retired.
-  absl::Status AddSquares(const StepClose& close, SquareSums* squares);
+  absl::Status AddSquares(const CloseOrder& close, SquareSums* squares);
   // Applies what the members have staged, once, unless the step is skipped, and opens the next
   // step. Fills `applied` with the members that have pushed to this tablet. Does nothing if the
   // step is closed already. Errors: FailedPrecondition if an earlier step is open, the step was
   // staged under a later try, or the tablet is retired; InvalidArgument if a norm is missing, or
   // the sum of a gradient that the ranks of a group sum; ResourceExhausted if the ids do not fit
   // (AppliedSet).
-  absl::Status Close(const StepClose& close, PushEffect* effect,
+  absl::Status Close(const CloseOrder& close, PushEffect* effect,
                      std::vector<StagedStep::Member>* applied);
   // Discards what earlier tries of this step have staged.
   void Abandon(uint64_t step, uint64_t step_try);
@@ -226,15 +226,15 @@ class Tablet {
   void Stage(const PushHeaderView& header, const PushSectionView& section,
              const DeviceParts* device, v1::PushResult* result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Errors: those of AddSquares and Close.
-  absl::Status CheckClose(const StepClose& close) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status CheckNorms(const StepClose& close) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status CheckSums(const StepClose& close) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CheckClose(const CloseOrder& close) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CheckNorms(const CloseOrder& close) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CheckSums(const CloseOrder& close) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Brings the values of a shard to where its sum is, or both to the host's memory if the sum is
   // clipped.
   absl::Status Join(size_t shard) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Applies the sum of a shard. Returns true if it contained a NaN or an infinity; a device does
   // not look. Errors: those of TabletValues::ApplyAtHome.
-  absl::StatusOr<bool> ApplySum(size_t shard, const StepClose& close, double weight)
+  absl::StatusOr<bool> ApplySum(size_t shard, const CloseOrder& close, double weight)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Options options_;

@@ -106,12 +106,12 @@ absl::StatusOr<int> RunTask(RunFlags* run) {
 absl::StatusOr<int> Run(const std::string& command, const LauncherOptions& options, RunFlags* run,
                         std::span<char*> argv) {
   const std::vector<std::string> from_command(argv.begin() + 1, argv.end());
-  const std::vector<std::string> behind_command(from_command.begin() + 1, from_command.end());
+  const std::vector<std::string> after_command(from_command.begin() + 1, from_command.end());
   if (command == "train") return RunTraining(options.train, from_command);
   if (command == "local") return RunLocalCluster(options.local, from_command);
   if (command == "run") return RunTask(run);
-  if (command == "profile") return RunProgram("cohort-profile", behind_command);
-  if (command == "doctor") return RunProgram("cohort-doctor", behind_command);
+  if (command == "profile") return RunProgram("cohort-profile", after_command);
+  if (command == "doctor") return RunProgram("cohort-doctor", after_command);
   if (command == "certs") return Print(MakeCertificates(options.certificates));
   if (command == "tf-config") {
     return Print(

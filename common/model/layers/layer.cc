@@ -10,10 +10,7 @@
 
 namespace cohort {
 
-Expr LayerContext::FloatInput(size_t i) const {
-  const Expr x = inputs[i].value;
-  return x.valid() ? Cast(x, floatx) : x;
-}
+Expr LayerContext::FloatInput(size_t i) const { return Cast(inputs[i].value, floatx); }
 
 absl::StatusOr<ValueType> LayerContext::AddVariable(std::string_view suffix,
                                                     std::vector<int64_t> dims,

@@ -96,13 +96,13 @@ VariableOpPlan PlanOf(const OptimizerRule& rule, const DeviceVariable& variable,
   return plan;
 }
 
-// Step: that of the rule in the arithmetic T, which StepAt returns for each run.
+// Step: that of the rule in the arithmetic T, which UpdateOfStep returns for each run.
 template <typename T, typename Step>
 VariableOpOr MakeUpdateOf(const OptimizerRule* rule, const DeviceVariable& variable,
                           const DevicePush& gradient, const double* scale) {
   VariableOpPlan plan = PlanOf(*rule, variable, gradient, scale);
   const auto step_at = [rule, dtype = variable.dtype](uint64_t step) {
-    return std::get<Step>(rule->StepAt(dtype, step).of);
+    return std::get<Step>(rule->UpdateOfStep(dtype, step).of);
   };
   if (gradient.rows.keys == nullptr || rule->touches_only_keys()) {
     return MakeVariableOp(std::move(plan), [=](const VariableRun& run) {
@@ -134,7 +134,7 @@ VariableOpOr MakeUpdate(const OptimizerRule* rule, const DeviceVariable& variabl
         using T = decltype(step.learning_rate);
         return MakeUpdateOf<T, Step>(rule, variable, gradient, scale);
       },
-      rule->StepAt(variable.dtype, 0).of);
+      rule->UpdateOfStep(variable.dtype, 0).of);
 }
 
 }  // namespace cohort::COHORT_GRID

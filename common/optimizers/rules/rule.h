@@ -25,7 +25,7 @@ namespace cohort {
 //   // The constants of one step in the arithmetic of the variable's dtype, as Keras computes them;
 //   // they include learning_rate and weight_decay.
 //   template <typename T>
-//   Step<T> At(uint64_t step, T learning_rate, T weight_decay) const;  // rule_update.h
+//   Update<T> At(uint64_t step, T learning_rate, T weight_decay) const;  // rule_update.h
 //
 // Loops round once per operation, in the order of Keras 3 (keras/src/optimizers). The result of an
 // element never depends on its position in a range.
@@ -66,7 +66,7 @@ UpdateRange<T> RangeOf(const UpdateTarget& target, size_t slots, int64_t begin, 
   return range;
 }
 
-// Updates a range by a step of a rule (rule_update.h), with vector code (update_loop.cc).
+// Updates a range by an update of a rule (rule_update.h), with vector code (update_loop.cc).
 #define COHORT_APPLY_UPDATE(Rule)                                               \
   void ApplyUpdate(const Rule##Update<float>& step, const UpdateRange<float>&); \
   void ApplyUpdate(const Rule##Update<double>& step, const UpdateRange<double>&);
@@ -96,7 +96,7 @@ class ElementwiseRule : public OptimizerRule {
   std::span<const SlotInfo> slots() const override { return slots_; }
   bool touches_only_keys() const override { return lazy_ || !moves_all_rows_; }
   double LearningRate(uint64_t) const override { return learning_rate_; }
-  RuleUpdate StepAt(DType dtype, uint64_t step) const override {
+  RuleUpdate UpdateOfStep(DType dtype, uint64_t step) const override {
     if (dtype == DType::kFloat32) return {ConstantsAt<float>(step)};
     return {ConstantsAt<double>(step)};
   }

@@ -8,7 +8,7 @@
 
 namespace cohort {
 
-// A *step* of a rule: its constants in one step of training, in the arithmetic of the variable, and
+// An *update* of a rule: its constants in one step of training, in the arithmetic of the variable, and
 //
 //   T learning_rate, weight_decay;                  // and others
 //   static constexpr int kForms = ...;              // forms of its arithmetic, of which
@@ -18,7 +18,7 @@ namespace cohort {
 //   void Update(T& w, T* slots, T g) const;         // one element, without weight decay
 //
 // Hosts and devices run Update (update_loop.cc, common/optimizers/grid), in the order of operations
-// of Keras and with one rounding each. A step can be copied as bytes.
+// of Keras and with one rounding each. An update can be copied as bytes.
 
 template <typename T>
 struct AdagradUpdate {
