@@ -220,7 +220,7 @@ TEST_CASE("a step is closed with the norms that its tablets have helped to compu
   const bool global = std::string(kind) == "global_clipnorm";
   TestTablet tablet(Layout({Variable("w", {2}), Variable("rows", {3, 1})}, Clipping(kind, 1)));
   StageTwo(&tablet);
-  const StepClose sum{.step = 1, .step_try = 1, .members = {0, 1}};
+  const CloseOrder sum{.step = 1, .step_try = 1, .members = {0, 1}};
   SquareSums squares;
   REQUIRE(tablet->AddSquares(sum, &squares).ok());
   const SquareSums once = squares;
@@ -297,7 +297,7 @@ TEST_CASE("a step whose gradients are summed elsewhere needs the sum") {
   stage(comes_early ? 1 : 0, /*sum=*/false);
   PushEffect effect;
   std::vector<StagedStep::Member> applied;
-  const StepClose close = {.step = 1, .step_try = 1, .members = {0, 1}};
+  const CloseOrder close = {.step = 1, .step_try = 1, .members = {0, 1}};
   const absl::Status lacks = tablet->Close(close, &effect, &applied);
   CHECK(absl::IsInvalidArgument(lacks));
   CHECK_THAT(std::string(lacks.message()), Catch::Contains("without the sum of shard 0 (w)"));
