@@ -53,8 +53,9 @@ struct Closure {
 // and lists the closures in flight by worker.
 //
 // Closures that wait again come first, in the order of their ids, because a closure that stays open
-// delays those with much higher ids. The others follow in the order in which they were scheduled. Training
-// closures and other closures have separate lines, because a cut stops only training closures.
+// delays those with much higher ids. The others follow in the order in which they were scheduled.
+// Training closures and other closures have separate lines, because a cut stops only training
+// closures.
 class ClosureQueue {
  public:
   ClosureQueue(size_t capacity, size_t workers)

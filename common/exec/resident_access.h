@@ -30,9 +30,9 @@ namespace cohort {
 //                                       │                              the sums of the step
 //                                       └─► Tablet::Pull: fence, step ─► values on the device
 //
-// A call is final, or has changed nothing. So one exchange loses and repeats nothing, and what is not
-// done yet waits in Finish: for the chief that closes the step, a new route or a new generation. The errors
-// are those of ExchangeRunner's accesses.
+// A call is final, or has changed nothing. So one exchange loses and repeats nothing, and what is
+// not done yet waits in Finish: for the chief that closes the step, a new route or a new
+// generation. The errors are those of ExchangeRunner's accesses.
 class ResidentAccess : public VariableAccess {
  public:
   struct Options {

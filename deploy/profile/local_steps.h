@@ -62,8 +62,7 @@ class LocalSteps {
   BatchReader::Batch batch_;
   std::vector<Tensor> arguments_;  // the batch and, in float16, the loss scale
   std::vector<std::unique_ptr<OptimizerRule>> rules_;
-  DeviceCopies
-      copies_;  // of the variables on the device; no readers: they are in the host's memory
+  DeviceCopies copies_;  // where the variables lie; without readers, in the host's memory
   std::unique_ptr<LocalVariables> variables_;
   double update_bytes_ = 0;
   std::unique_ptr<Executable> executable_;
