@@ -314,23 +314,23 @@ v1::TaskFigures WorkerServer::Figures() {
 }
 
 absl::Status WorkerServer::PlaceVariables(uint64_t job) {
-  if (options_.local_servers == nullptr || resident_job_ == job) return absl::OkStatus();
+  if (options_.local_servers == nullptr || reader_job_ == job) return absl::OkStatus();
   // The values of the job before leave the device before those of this one come.
-  resident_ = nullptr;
+  reader_ = nullptr;
   auto placed = options_.local_servers->PlaceVariables(options_.index, job);
   // The tablets are being restored: the chief gets the closure back.
   if (absl::IsUnavailable(placed.status())) {
     return Aborted("{}", std::string(placed.status().message()));
   }
-  resident_job_ = job;
+  reader_job_ = job;
   if (!placed.ok()) {
     options_.log->Failure(LogLevel::kWarning, "variables_stay_in_host_memory", placed.status());
     return absl::OkStatus();
   }
-  resident_ = *std::move(placed);
-  if (resident_ == nullptr) return absl::OkStatus();
+  reader_ = *std::move(placed);
+  if (reader_ == nullptr) return absl::OkStatus();
   options_.log->Info("variables_on_device",
-                     {{"device", devices_[0]->name()}, {"bytes", resident_->memory_bytes()}});
+                     {{"device", devices_[0]->name()}, {"bytes", reader_->memory_bytes()}});
   return absl::OkStatus();
 }
 
@@ -342,8 +342,8 @@ absl::StatusOr<bool> WorkerServer::CompileOnDevice(const Work& work, CompileOpti
     return false;
   }
   COHORT_RETURN_IF_ERROR(PlaceVariables(work.job));
-  if (resident_ == nullptr) return false;
-  options.variables = resident_.get();
+  if (reader_ == nullptr) return false;
+  options.variables = reader_.get();
   auto executable = Executable::Compile(*work.program, options);
   if (absl::IsUnimplemented(executable.status())) {
     options_.log->Failure(LogLevel::kInfo, "variables_not_resident", executable.status());

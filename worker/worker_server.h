@@ -114,8 +114,8 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   std::vector<std::shared_ptr<Device>> devices_;  // none: the CPU
   // The variables of a job on this worker's device; null: they lie in the host's memory. Only the
   // step thread uses them.
-  std::shared_ptr<ResidentVariables> resident_;
-  std::optional<uint64_t> resident_job_;  // the job that has them
+  DeviceReader reader_;
+  std::optional<uint64_t> reader_job_;  // the job that has them
   RealClock clock_;
   MetricsRegistry registry_;
   StepMetrics step_metrics_;

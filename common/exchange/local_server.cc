@@ -12,8 +12,7 @@ void LocalServers::AddDevice(int worker, std::shared_ptr<Device> device) {
   devices_[worker] = std::move(device);
 }
 
-absl::StatusOr<std::shared_ptr<ResidentVariables>> LocalServers::PlaceVariables(int worker,
-                                                                                uint64_t job) {
+absl::StatusOr<DeviceReader> LocalServers::PlaceVariables(int worker, uint64_t job) {
   MutexLock lock(&mu_);
   const auto own = devices_.find(worker);
   if (homes_ == 0 || devices_.size() != homes_ || own == devices_.end()) return nullptr;

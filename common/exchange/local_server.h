@@ -88,7 +88,7 @@ class LocalServers {
   // The reader of a job's variables on the device of this worker. Null: they live in the host's
   // memory, because a worker has no device. `job`: counts the jobs of this process; each has
   // variables of its own. Errors: those of LocalServer::Reside; then all live in the host's memory.
-  absl::StatusOr<std::shared_ptr<ResidentVariables>> PlaceVariables(int worker, uint64_t job);
+  absl::StatusOr<DeviceReader> PlaceVariables(int worker, uint64_t job);
   // Null if the server with this incarnation is not one of this process.
   std::shared_ptr<LocalServer> Find(uint64_t incarnation) const {
     MutexLock lock(&mu_);

@@ -12,13 +12,16 @@ class Device;
 class ResidentUpdate;
 class ResidentVariables;
 
+// The variables on one device, as steps there read them.
+using DeviceReader = std::shared_ptr<ResidentVariables>;
+
 // Where variables lie besides their blocks in the host's memory.
 struct DeviceCopies {
   // A reader on each device, with the first of them as home, and no variables yet.
   static DeviceCopies On(std::span<const std::shared_ptr<Device>> devices);
 
   // The devices whose steps read them; each has variables of its own. All are of one kind.
-  std::vector<std::shared_ptr<ResidentVariables>> readers;
+  std::vector<DeviceReader> readers;
   size_t home = 0;  // the reader that has the slots, too, and where updates are applied
 };
 
