@@ -8,8 +8,8 @@
 
 namespace cohort {
 
-// An *update* of a rule: its constants in one step of training, in the arithmetic of the variable,
-// and
+// An *update* of a rule has its constants in one step of training, in the arithmetic of the
+// variable, and changes one element with them:
 //
 //   T learning_rate, weight_decay;                  // and others
 //   static constexpr int kForms = ...;              // forms of its arithmetic, of which
