@@ -234,9 +234,10 @@ void CompareApplication(const json& c) {
   Application rounded(c, DType::kFloat32);
   rounded.Train();
   CHECK(rounded.loss() == Approx(model.loss()).epsilon(1e-4));
-  // Rounding moves units across the corner of a ReLU, in Keras as well: it may be twice as far
-  // there.
-  const double margin = std::max(1e-3, 2 * c["float32_difference"].get<double>());
+  // Rounding moves units across the corner of a ReLU. One unit of MobileNetV2 that crosses it
+  // changes gradients by 0.25 to 0.4 %: inputs that are 6e-7 larger do so on a CPU, sums in another
+  // order on a GPU. Without a crossing the difference is 1e-5.
+  constexpr double margin = 1e-2;
   double worst = 0;
   for (const auto& [name, exact] : model.gradients()) {
     Values difference = rounded.gradients().at(name);
