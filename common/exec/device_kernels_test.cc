@@ -158,6 +158,7 @@ std::vector<KernelCase> Cases() {
     add("reduce_max",
         [axes](Inputs& i) { return ReduceMax(axes.back() < 2 ? i.x : i.image, axes, true); });
   }
+  add("sum_squares", [](Inputs& i) { return SumSquares(i.image); });
   add("gather", [](Inputs& i) { return Gather(i.w, i.ids); });
   add("gather_grad", [](Inputs& i) {
     return GatherGrad(Reshape(i.x, {-1, 3, 2}), i.ids, Slice(i.w, 1, 0, 2));

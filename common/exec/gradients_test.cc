@@ -107,6 +107,7 @@ void AddShapes(std::vector<GradientCase>* cases) {
   cases->push_back({"broadcast_like", {{3, 1}, {2, 3, 4}}, Binary([](Expr x, Expr y) {
                       return BroadcastLike(x, y) * y;
                     })});
+  cases->push_back({"sum_squares", {{2, 3, 4}}, Unary(SumSquares)});
   for (const std::vector<int64_t>& axes :
        std::vector<std::vector<int64_t>>{{0}, {1}, {0, 2}, {0, 1, 2}}) {
     for (const bool keep : {false, true}) {

@@ -78,6 +78,7 @@ Expr Slice(Expr x, int64_t axis, int64_t begin, int64_t size);
 Expr Transpose(Expr x, std::vector<int64_t> perm);
 Expr ReduceSum(Expr x);  // over all axes
 Expr ReduceSum(Expr x, std::vector<int64_t> axes, bool keepdims = false);
+inline Expr SumSquares(Expr x) { return Trace("sum_squares", {x}); }  // over all axes, in float64
 Expr ReduceMax(Expr x, std::vector<int64_t> axes, bool keepdims = false);
 Expr ReduceMean(Expr x, std::vector<int64_t> axes, bool keepdims = false);
 inline Expr BroadcastLike(Expr x, Expr like) { return Trace("broadcast_like", {x, like}); }

@@ -218,6 +218,34 @@ TEMPLATE_TEST_CASE("reductions over any axes", "", float, double) {
   }
 }
 
+TEST_CASE("sums of many float32 numbers do not lose digits") {
+  const int64_t n = 10'000'019;
+  Tensor x = Tensor::Zeros(DType::kFloat32, {n, 1});
+  std::ranges::fill(x.mutable_values<float>(), 0.1f);
+  const double all = static_cast<double>(n) * static_cast<double>(0.1f);
+  for (const int threads : {1, 2}) {
+    for (const int64_t columns : {1, 19}) {  // along memory, and across it
+      INFO(columns << " columns, " << threads << " threads");
+      const int64_t rows = n / columns;
+      const Tensor table = columns == 1 ? x : RandomTensor<float>({rows, columns}, 0, 1, 5);
+      const Tensor sums = Output({"reduce_sum",
+                                  {table},
+                                  {{"axes", std::vector<int64_t>{0}}, {"keepdims", false}},
+                                  threads});
+      for (int64_t c = 0; c < columns; ++c) {
+        double exact = columns == 1 ? all : 0;
+        for (int64_t r = 0; columns > 1 && r < rows; ++r) {
+          exact += static_cast<double>(table.values<float>()[static_cast<size_t>(r * columns + c)]);
+        }
+        CHECK(static_cast<double>(sums.values<float>()[static_cast<size_t>(c)]) ==
+              Approx(exact).epsilon(3e-7));
+      }
+    }
+    const double squares = Output({"sum_squares", {x}, {}, threads}).values<double>()[0];
+    CHECK(squares == Approx(all * static_cast<double>(0.1f)).epsilon(1e-12));
+  }
+}
+
 TEMPLATE_TEST_CASE("softmax and log_softmax sum to one, for large logits too", "", float, double) {
   for (int64_t n : {1, 2, 7, 8, 10, 16, 33}) {
     for (const double scale : {1.0, 500.0}) {

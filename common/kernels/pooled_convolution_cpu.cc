@@ -105,7 +105,8 @@ class PooledConvolution : public Kernel {
   const bool has_places_;
 };
 
-// Scratch: for each chunk the gradient of the kernel, and the memory of a part.
+// Scratch: for each chunk the gradient of the kernel, and the memory of a part; then the sums of
+// the bias.
 class PooledConvolutionGrad : public Kernel {
  public:
   PooledConvolutionGrad(PooledLayout layout, int64_t capacity)
@@ -114,7 +115,11 @@ class PooledConvolutionGrad : public Kernel {
         kernel_bytes_(AlignScratch(static_cast<size_t>(shape().kernel_elements()) * sizeof(float))),
         step_(kernel_bytes_ + layout_.part_bytes()) {}
 
-  size_t scratch_bytes() const override { return static_cast<size_t>(chunks_.most()) * step_; }
+  size_t scratch_bytes() const override {
+    const auto channels = static_cast<size_t>(layout_.grid.channels);
+    return std::max(static_cast<size_t>(chunks_.most()) * step_,
+                    channels * (sizeof(double) + sizeof(float)));
+  }
 
   absl::Status Run(const KernelContext& c) const override {
     const int64_t images = c.in(2).dims[0], chunks = chunks_.Count(images);
@@ -123,18 +128,31 @@ class PooledConvolutionGrad : public Kernel {
     });
     FoldChunks(reinterpret_cast<const float*>(c.scratch), shape().kernel_elements(),
                static_cast<int64_t>(step_ / sizeof(float)), chunks, c.out(0).as<float>());
-    // In order of all pixels, as reduce_sum.
-    float* const bias = c.out(1).as<float>();
-    std::fill_n(bias, layout_.grid.channels, 0.0f);
-    for (int64_t row = 0; row < images * layout_.window_rows; ++row) {
-      const int64_t at = row * layout_.row_elements();
-      AddPlacedFloat(layout_.grid, c.in(0).as<float>() + at, c.in(1).as<uint8_t>() + at, bias);
-    }
+    SumBias(c, images);
     return absl::OkStatus();
   }
 
  private:
   const ConvShape& shape() const { return layout_.conv.shape(); }
+
+  // Adds up the pixels of an image in float32, and the images in float64, as reduce_sum does. The
+  // chunks are done, so their memory is free.
+  void SumBias(const KernelContext& c, int64_t images) const {
+    const int64_t channels = layout_.grid.channels;
+    auto* const all = reinterpret_cast<double*>(c.scratch);
+    auto* const image = reinterpret_cast<float*>(all + channels);
+    std::fill_n(all, channels, 0.0);
+    for (int64_t row = 0, i = 0; i < images; ++i) {
+      std::fill_n(image, channels, 0.0f);
+      for (int64_t w = 0; w < layout_.window_rows; ++w, ++row) {
+        const int64_t at = row * layout_.row_elements();
+        AddPlacedFloat(layout_.grid, c.in(0).as<float>() + at, c.in(1).as<uint8_t>() + at, image);
+      }
+      for (int64_t k = 0; k < channels; ++k) all[k] += static_cast<double>(image[k]);
+    }
+    std::transform(all, all + channels, c.out(1).as<float>(),
+                   [](double v) { return static_cast<float>(v); });
+  }
 
   void RunChunk(const KernelContext& c, int64_t chunk, int64_t images) const {
     uint8_t* const memory = c.scratch + static_cast<size_t>(chunk) * step_;

@@ -95,7 +95,7 @@ class PushClipper {
   void ClipByNorm(const Group& group) {
     Expr squares;
     for (const size_t push : group.pushes) {
-      const Expr square = Cast(ReduceSum(Square(Gradient(push))), DType::kFloat64);
+      const Expr square = SumSquares(Gradient(push));
       squares = squares.valid() ? squares + square : square;
     }
     const Expr norm = Sqrt(squares) / weight_;

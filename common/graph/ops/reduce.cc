@@ -61,6 +61,16 @@ void ReduceMaxGradient(GradientContext* c) {
   c->Set(0, is_max / ties * KeepAxes(c, c->grad()));
 }
 
+absl::StatusOr<Types> InferSumSquares(const InferContext& context) {
+  COHORT_RETURN_IF_ERROR(CheckFloating(context, 0));
+  return Types{{DType::kFloat64, {}}};
+}
+
+void SumSquaresGradient(GradientContext* c) {
+  const Expr x = c->input(0);
+  c->Set(0, x * Cast(2.0 * c->grad(), x.dtype()));
+}
+
 absl::StatusOr<Types> InferBroadcastLike(const InferContext& context) {
   const ValueType& like = context.input(1);
   COHORT_ASSIGN_OR_RETURN(const auto dims, BroadcastDims(context.input(0), like));
@@ -110,6 +120,7 @@ std::vector<OpSchema> ReduceOps() {
        InferDimSize,
        nullptr,
        NoFlops},
+      {"sum_squares", 1, 1, 1, {}, InferSumSquares, SumSquaresGradient, FlopsPerInput},
       {"argmax", 1, 1, 1, {}, InferArgmax, nullptr, FlopsPerInput},
   };
 }

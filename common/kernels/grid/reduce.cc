@@ -1,5 +1,6 @@
 // reduce_sum reduce_max: x -> without (or with 1 for) some axes. The order of the additions depends
-// on shapes only. Without elements: 0, and minus infinity.
+// on shapes only. Without elements: 0, and minus infinity. sum_squares: x -> the sum of x x, in
+// float64. float32 is added up in float64 (reduce_cpu.cc says why).
 #include <limits>
 
 #include "common/kernels/grid/grid.h"
@@ -8,6 +9,8 @@ namespace cohort::COHORT_GRID {
 namespace {
 
 struct SumOf {
+  template <typename T>
+  using Wide = double;
   template <typename T>
   static COHORT_HD T Empty() {
     return T{0};
@@ -20,6 +23,8 @@ struct SumOf {
 
 // NaN if any is.
 struct MaxOf {
+  template <typename T>
+  using Wide = T;
   template <typename T>
   static COHORT_HD T Empty() {
     return -std::numeric_limits<T>::infinity();
@@ -68,11 +73,12 @@ struct ReduceRowsBody {
   COHORT_HD void operator()(const Group& g, int64_t i) const {
     int64_t base[1];
     axes.kept.Find(i, base);
-    const T all = g.Fold<T>(
-        axes.reduced_items, Op::template Empty<T>(),
-        [&](int64_t j) { return Load<Op>(x, axes.reduced, base[0], j); },
-        [](T a, T b) { return Op::Of(a, b); });
-    g.ForEach(1, [&](int64_t) { y[i] = all; });
+    using Wide = typename Op::template Wide<T>;
+    const Wide all = g.Fold<Wide>(
+        axes.reduced_items, Op::template Empty<Wide>(),
+        [&](int64_t j) { return static_cast<Wide>(Load<Op>(x, axes.reduced, base[0], j)); },
+        [](Wide a, Wide b) { return Op::Of(a, b); });
+    g.ForEach(1, [&](int64_t) { y[i] = static_cast<T>(all); });
   }
 };
 
@@ -80,8 +86,10 @@ struct ReduceRowsBody {
 // results, as for a bias. part[p][i] is the fold of elements p, p + parts, ...
 template <typename Op, typename T>
 struct ReducePartsBody {
+  using Wide = typename Op::template Wide<T>;
+
   const T* x;
-  T* part;
+  Wide* part;
   Axes axes;
   int64_t parts;
 
@@ -90,9 +98,9 @@ struct ReducePartsBody {
     const int64_t i = item % axes.kept_items, p = item / axes.kept_items;
     int64_t base[1];
     axes.kept.Find(i, base);
-    T all = Op::template Empty<T>();
+    auto all = Op::template Empty<Wide>();
     for (int64_t j = p; j < axes.reduced_items; j += parts) {
-      all = Op::Of(all, Load<Op>(x, axes.reduced, base[0], j));
+      all = Op::Of(all, static_cast<Wide>(Load<Op>(x, axes.reduced, base[0], j)));
     }
     part[item] = all;
   }
@@ -100,20 +108,23 @@ struct ReducePartsBody {
 
 template <typename Op, typename T>
 struct JoinPartsBody {
-  const T* part;
+  using Wide = typename Op::template Wide<T>;
+
+  const Wide* part;
   T* y;
   int64_t results, parts;
 
   COHORT_HD int64_t items() const { return results; }
   COHORT_HD void operator()(int64_t i) const {
-    T all = part[i];
+    Wide all = part[i];
     for (int64_t p = 1; p < parts; ++p) all = Op::Of(all, part[p * results + i]);
-    y[i] = all;
+    y[i] = static_cast<T>(all);
   }
 };
 
 template <typename Op, typename T>
 DeviceKernelOr Make(const Node& node, const Program& program) {
+  using Wide = typename Op::template Wide<T>;
   const auto list = IntsAttr(node, "axes");
   const std::vector<int64_t> reduced(list.begin(), list.end());
   const int64_t results = MostElements(node, program);
@@ -128,17 +139,65 @@ DeviceKernelOr Make(const Node& node, const Program& program) {
   const int64_t elements = results > 0 ? CapacityElements(x) / results : 1;
   const int64_t parts = std::clamp<int64_t>(kBusyThreads / std::max<int64_t>(results, 1), 1,
                                             std::max<int64_t>(elements / 8, 1));
-  GridTraits traits{.scratch_bytes = static_cast<size_t>(parts * results) * sizeof(T)};
+  GridTraits traits{.scratch_bytes = static_cast<size_t>(parts * results) * sizeof(Wide)};
   return MakeSequence(std::move(traits),
                       MakeGridKernel(parts * results,
                                      [reduced, parts](const KernelContext& c) {
                                        return ReducePartsBody<Op, T>{
-                                           c.in(0).as<T>(), reinterpret_cast<T*>(c.scratch),
+                                           c.in(0).as<T>(), reinterpret_cast<Wide*>(c.scratch),
                                            AxesOf(c.in(0), reduced), parts};
                                      }),
                       MakeGridKernel(results, [parts](const KernelContext& c) {
-                        return JoinPartsBody<Op, T>{reinterpret_cast<const T*>(c.scratch),
+                        return JoinPartsBody<Op, T>{reinterpret_cast<const Wide*>(c.scratch),
                                                     c.out().as<T>(), c.out().elements, parts};
+                      }));
+}
+
+constexpr int64_t kMostChunks = 1024;
+
+// One group per chunk: sums[p] is that of elements p, p + chunks, ...
+template <typename T>
+struct SquaresOfChunksBody {
+  const T* x;
+  double* sums;
+  int64_t elements, chunks;
+
+  COHORT_HD int64_t items() const { return chunks; }
+  COHORT_HD void operator()(const Group& g, int64_t p) const {
+    const double all = g.Sum<double>((elements - p + chunks - 1) / chunks, [&](int64_t j) {
+      const auto v = static_cast<double>(x[p + j * chunks]);
+      return v * v;
+    });
+    g.ForEach(1, [&](int64_t) { sums[p] = all; });
+  }
+};
+
+struct SumOfChunksBody {
+  const double* sums;
+  double* y;
+  int64_t chunks;
+
+  COHORT_HD int64_t items() const { return 1; }
+  COHORT_HD void operator()(const Group& g, int64_t) const {
+    const double all = g.Sum<double>(chunks, [&](int64_t i) { return sums[i]; });
+    g.ForEach(1, [&](int64_t) { *y = all; });
+  }
+};
+
+template <typename T>
+DeviceKernelOr MakeSumSquares(const ValueType& x) {
+  const int64_t chunks = std::clamp<int64_t>(CapacityElements(x) / 4096, 1, kMostChunks);
+  GridTraits traits{.scratch_bytes = static_cast<size_t>(chunks) * sizeof(double)};
+  return MakeSequence(std::move(traits),
+                      MakeGridKernel(chunks,
+                                     [chunks](const KernelContext& c) {
+                                       return SquaresOfChunksBody<T>{
+                                           c.in(0).as<T>(), reinterpret_cast<double*>(c.scratch),
+                                           c.in(0).elements, chunks};
+                                     }),
+                      MakeGridKernel(1, [chunks](const KernelContext& c) {
+                        return SumOfChunksBody{reinterpret_cast<const double*>(c.scratch),
+                                               c.out().as<double>(), chunks};
                       }));
 }
 
@@ -147,6 +206,7 @@ DeviceKernelOr Make(const Node& node, const Program& program) {
 DeviceKernelOr CreateReduce(const Node& node, const Program& program) {
   return GridForFloating(node, program.type(node.inputs[0]).dtype, [&](auto t) -> DeviceKernelOr {
     using T = decltype(t);
+    if (node.op == "sum_squares") return MakeSumSquares<T>(program.type(node.inputs[0]));
     if (node.op == "reduce_max") return Make<MaxOf, T>(node, program);
     return Make<SumOf, T>(node, program);
   });
