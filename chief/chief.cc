@@ -213,6 +213,7 @@ int RunUntilEnd(Chief* chief, SignalWaiter* signals, Logger* log, const EndLimit
     if (outcome.has_value()) {
       code = CodeOf(*outcome, signal);
       limit(*code == 0 ? limits.finished : limits.failed, *code);
+      log->Flush();  // what was logged before comes before the outcome
       PrintOutcome(*outcome, signal, log);
     }
     if (end == 0 && code.has_value()) {
@@ -225,6 +226,7 @@ int RunUntilEnd(Chief* chief, SignalWaiter* signals, Logger* log, const EndLimit
         LogLevel::kError, "stuck",
         DeadlineExceeded("the chief has not ended for {:.0f} s: {}; does its storage answer?",
                          ToSeconds(std::chrono::steady_clock::now() - since), chief->activity()));
+    log->Flush();
     _exit(code.value_or(ExitCodeOfSignal(signal)));
   }
 }

@@ -8,6 +8,7 @@
 #include "chief/chief_options.h"
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
+#include "common/base/prepare_process.h"
 #include "common/base/status.h"
 #include "common/os/process_start.h"
 #include "common/os/service_notifier.h"
@@ -46,7 +47,7 @@ absl::StatusOr<int> Run(const ChiefFlags& flags) {
 }  // namespace cohort
 
 int main(int argc, char** argv) {
-  cohort::InstallTerminateHandler("cohort-chief");
+  cohort::PrepareProcess("cohort-chief");
   cohort::ChiefFlags options;
   cohort::FlagSet flags("cohort-chief", "The chief of a Cohort cluster: trains a job.");
   cohort::AddChiefFlags(&flags, &options);

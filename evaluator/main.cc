@@ -3,6 +3,7 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
+#include "common/base/prepare_process.h"
 #include "common/base/status.h"
 #include "common/os/service_notifier.h"
 #include "common/os/signals.h"
@@ -37,7 +38,7 @@ absl::StatusOr<int> Run(const EvaluatorFlags& flags) {
 }  // namespace cohort
 
 int main(int argc, char** argv) {
-  cohort::InstallTerminateHandler("cohort-evaluator");
+  cohort::PrepareProcess("cohort-evaluator");
   cohort::EvaluatorFlags options;
   cohort::FlagSet flags("cohort-evaluator", "Evaluates the checkpoints of a Cohort job.");
   cohort::AddEvaluatorFlags(&flags, &options);

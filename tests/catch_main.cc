@@ -5,5 +5,12 @@
 #endif
 #endif
 
-#define CATCH_CONFIG_MAIN
+#define CATCH_CONFIG_RUNNER
 #include <catch2/catch.hpp>
+
+#include "common/base/denormals.h"
+
+int main(int argc, char** argv) {
+  cohort::FlushDenormals();  // as every program does
+  return Catch::Session().run(argc, argv);
+}

@@ -2,6 +2,7 @@
 
 #include <absl/strings/cord.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -157,6 +158,9 @@ int ExitWith(std::string_view program, const absl::Status& status) {
     const absl::string_view message = status.message();
     const std::string line =
         fmt::format("{}: error: {}\n", program, Printable({message.data(), message.size()}));
+    // A pipe that nobody reads must not keep the process alive.
+    pollfd out = {STDERR_FILENO, POLLOUT, 0};
+    if (poll(&out, 1, /*timeout_ms=*/2000) == 0) return static_cast<int>(ExitCodeOf(status));
     const bool written = std::fwrite(line.data(), 1, line.size(), stderr) == line.size();
     // stderr may be a file on a full disk, which may be the reason for this error.
     if (!written) std::fwrite(line.data(), 1, line.size(), stdout);

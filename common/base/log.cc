@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/chrono.h>
 #include <spdlog/logger.h>
-#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
@@ -11,11 +10,14 @@
 #include <chrono>
 #include <filesystem>
 #include <iterator>
-#include <mutex>
+#include <optional>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "common/base/exit_code.h"
+#include "common/base/line_writer.h"
+#include "common/base/mutex.h"
 #include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/base/unique_fd.h"
@@ -26,18 +28,6 @@ namespace {
 constexpr std::string_view kLevelNames[] = {"info", "warning", "error"};
 
 using Line = fmt::memory_buffer;
-
-spdlog::level::level_enum ToSpdlog(LogLevel level) {
-  switch (level) {
-    case LogLevel::kInfo:
-      return spdlog::level::info;
-    case LogLevel::kWarning:
-      return spdlog::level::warn;
-    case LogLevel::kError:
-      return spdlog::level::err;
-  }
-  return spdlog::level::info;
-}
 
 bool NeedsQuotes(std::string_view text) {
   if (text.empty()) return true;
@@ -99,19 +89,6 @@ void AppendTime(Line* line) {
                  fmt::gmtime(std::chrono::system_clock::to_time_t(now)), micros);
 }
 
-// Passes whole lines to a function, for tests.
-class FunctionSink : public spdlog::sinks::base_sink<std::mutex> {
- public:
-  explicit FunctionSink(std::function<void(std::string_view)> sink) : sink_(std::move(sink)) {}
-
- private:
-  void sink_it_(const spdlog::details::log_msg& message) override {
-    sink_(std::string_view(message.payload.data(), message.payload.size()));
-  }
-  void flush_() override {}
-  std::function<void(std::string_view)> sink_;
-};
-
 // spdlog would create missing directories, so that a typing error would create a new tree.
 absl::Status CheckParent(const std::string& file) {
   const std::filesystem::path parent = std::filesystem::path(file).parent_path();
@@ -136,15 +113,40 @@ std::optional<LogLevel> LogLevelFromName(std::string_view name) {
 
 class Logger::Impl {
  public:
-  Impl(std::string source, std::vector<spdlog::sink_ptr> sinks)
-      : source(std::move(source)), out("cohort", sinks.begin(), sinks.end()) {
-    out.set_pattern("%v");
-    out.set_level(spdlog::level::trace);
-    out.flush_on(spdlog::level::trace);
+  Impl(std::string source, std::function<void(std::string_view)> sink,
+       const std::vector<spdlog::sink_ptr>& files)
+      : source_(std::move(source)), sink_(std::move(sink)) {
+    if (files.empty()) return;
+    auto out = std::make_shared<spdlog::logger>("cohort", files.begin(), files.end());
+    out->set_pattern("%v");
+    out->set_level(spdlog::level::trace);
+    out->flush_on(spdlog::level::trace);
+    writer_.emplace([out](std::string_view line, uint64_t dropped) {
+      if (dropped > 0) {
+        out->warn("{} lines of this log were dropped here: whoever reads it was too slow", dropped);
+      }
+      out->info(spdlog::string_view_t(line.data(), line.size()));
+    });
   }
 
-  const std::string source;  // "worker:2"
-  spdlog::logger out;
+  const std::string& source() const { return source_; }
+
+  void Add(std::string_view line) {
+    if (sink_) {
+      MutexLock lock(&mu_);
+      sink_(line);
+    }
+    if (writer_.has_value()) writer_->Add(std::string(line));
+  }
+  void Flush() {
+    if (writer_.has_value()) writer_->Flush();
+  }
+
+ private:
+  const std::string source_;  // "worker:2"
+  Mutex mu_;                  // one line at a time
+  const std::function<void(std::string_view)> sink_;
+  std::optional<LineWriter> writer_;
 };
 
 Logger::Logger(LogLevel level, std::unique_ptr<Impl> impl)
@@ -154,7 +156,6 @@ Logger::~Logger() = default;
 absl::StatusOr<std::unique_ptr<Logger>> Logger::Create(const LogOptions& options) {
   std::vector<spdlog::sink_ptr> sinks;
   if (options.to_stderr) sinks.push_back(std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  if (options.sink) sinks.push_back(std::make_shared<FunctionSink>(options.sink));
   if (!options.file.empty()) {
     COHORT_RETURN_IF_ERROR(CheckParent(options.file));
     // spdlog would block until another process reads a FIFO. The probe keeps a FIFO that has a
@@ -178,7 +179,7 @@ absl::StatusOr<std::unique_ptr<Logger>> Logger::Create(const LogOptions& options
   std::string source =
       options.role == "-" ? "-" : fmt::format("{}:{}", options.role, options.index);
   return std::unique_ptr<Logger>(
-      new Logger(options.level, std::make_unique<Impl>(std::move(source), std::move(sinks))));
+      new Logger(options.level, std::make_unique<Impl>(std::move(source), options.sink, sinks)));
 }
 
 std::unique_ptr<Logger> Logger::Discard() {
@@ -189,14 +190,19 @@ void Logger::Log(LogLevel level, std::string_view event, Fields fields) {
   if (!enabled(level) || impl_ == nullptr) return;
   Line line;
   AppendTime(&line);
-  fmt::format_to(std::back_inserter(line), " {} {} {}", LogLevelName(level), impl_->source, event);
+  fmt::format_to(std::back_inserter(line), " {} {} {}", LogLevelName(level), impl_->source(),
+                 event);
   for (const LogField& field : fields) {
     line.push_back(' ');
     line.append(field.key);
     line.push_back('=');
     std::visit(AppendValue{&line}, field.value);
   }
-  impl_->out.log(ToSpdlog(level), spdlog::string_view_t(line.data(), line.size()));
+  impl_->Add(std::string_view(line.data(), line.size()));
+}
+
+void Logger::Flush() {
+  if (impl_ != nullptr) impl_->Flush();
 }
 
 void Logger::Failure(LogLevel level, std::string_view event, const absl::Status& status) {

@@ -55,6 +55,9 @@ struct LogOptions {
 // quoted as in JSON if it is empty or contains a space, quote, '=' or an unprintable character. A
 // byte that is not UTF-8 becomes one of \udc80 to \udcff, as in Python.
 //
+// Files and stderr are written by a thread of the logger (LineWriter), so that Log never waits. The
+// destructor and Flush wait for it.
+//
 // Thread-safe. The parts of a task get it by reference, because several tasks may live in one
 // process.
 class Logger {
@@ -73,6 +76,8 @@ class Logger {
   void Info(std::string_view event, Fields f = {}) { Log(LogLevel::kInfo, event, f); }
   void Warning(std::string_view event, Fields f = {}) { Log(LogLevel::kWarning, event, f); }
   void Error(std::string_view event, Fields f = {}) { Log(LogLevel::kError, event, f); }
+  // Waits until the lines are written, 2 s at most. Before an _exit.
+  void Flush();
   // Logs code and message of the status as the fields `code` and `message`.
   void Failure(LogLevel level, std::string_view event, const absl::Status& status);
 

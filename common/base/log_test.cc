@@ -12,6 +12,7 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
+#include "common/base/unique_fd.h"
 #include "common/testing/directory_test_util.h"
 
 namespace cohort {
@@ -83,6 +84,33 @@ TEST_CASE("a FIFO as log file is used if it has a reader, and refused otherwise"
   REQUIRE(::read(reader, line, sizeof(line) - 1) > 0);
   REQUIRE(testing::Contains(line, " heard"));
   ::close(reader);
+}
+
+TEST_CASE("a pipe that nobody reads stops nobody who logs") {
+  const testing::TestDirectory directory;
+  LogOptions options;
+  options.to_stderr = false;
+  options.file = directory / "fifo";
+  REQUIRE(::mkfifo(options.file.c_str(), 0600) == 0);
+  UniqueFd reader(::open(options.file.c_str(), O_RDONLY | O_NONBLOCK));
+  auto log = std::move(*Logger::Create(options));
+  const std::string text(1000, 'x');
+  constexpr int kLines = 10'000;  // 10 MB: more than the pipe and the logger hold
+  for (int i = 0; i < kLines; ++i) log->Info("event", {{"i", i}, {"text", text}});
+  // Now somebody reads again.
+  std::string all;
+  std::thread reads([&] {
+    REQUIRE(fcntl(reader.get(), F_SETFL, 0) == 0);
+    std::vector<char> buffer(1 << 16);
+    for (ssize_t n; (n = ::read(reader.get(), buffer.data(), buffer.size())) > 0;) {
+      all.append(buffer.data(), static_cast<size_t>(n));
+    }
+  });
+  log.reset();
+  reads.join();
+  CHECK(testing::Contains(all, " i=0 "));
+  CHECK(testing::Contains(all, "lines of this log were dropped here"));
+  CHECK(testing::Contains(all, fmt::format(" i={} ", kLines - 1)));
 }
 
 TEST_CASE("level names go both ways") {

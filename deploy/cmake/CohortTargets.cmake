@@ -60,7 +60,7 @@ endfunction()
 
 if(BUILD_TESTING OR NOT DEFINED BUILD_TESTING)
   add_library(cohort_catch_main STATIC ${CMAKE_SOURCE_DIR}/tests/catch_main.cc)
-  target_link_libraries(cohort_catch_main PUBLIC Catch2::Catch2 PRIVATE cohort_flags cohort_test_flags)
+  target_link_libraries(cohort_catch_main PUBLIC Catch2::Catch2 PRIVATE cohort_base cohort_flags cohort_test_flags)
   # All test programs of this tree: what a sanitizer tree builds.
   add_custom_target(cohort_tests)
   # What tests do is quick; what they test is optimized.

@@ -24,7 +24,7 @@ api_header(strategy.h include/cohort/strategy.h common/model/strategies.h deploy
 api_header(plugin.h include/cohort/plugin.h common/base/version.h common/plugin/plugin_info.h
   common/plugin/plugin_registry.h)
 # What these include.
-api_header(base.h common/base/status.h common/base/exit_code.h common/base/flags.h common/base/clock.h
+api_header(base.h common/base/status.h common/base/exit_code.h common/base/prepare_process.h common/base/flags.h common/base/clock.h
   common/base/mutex.h common/base/log.h)
 api_header(tensor.h common/tensor/dtype.h common/tensor/buffer.h common/tensor/tensor.h)
 api_header(config.pb.h proto/config.pb.h)

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "common/base/denormals.h"
 #include "common/base/flags.h"
 #include "common/base/status.h"
 #include "common/cluster/replica_cluster.h"
@@ -55,6 +56,7 @@ InProcessCluster::InProcessCluster(InProcessClusterOptions options)
 
 absl::StatusOr<std::unique_ptr<InProcessCluster>> InProcessCluster::Start(
     InProcessClusterOptions options) {
+  FlushDenormals();
   COHORT_RETURN_IF_ERROR(CheckBetween("workers", options.workers, 1, kMostTasks));
   const TaskPlan plan = PlanOf(options);
   COHORT_RETURN_IF_ERROR(CheckBetween("parameter_servers", plan.owners, 1, kMostTasks));

@@ -4,11 +4,12 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
+#include "common/base/prepare_process.h"
 #include "deploy/launcher/doctor.h"
 
 int main(int argc, char** argv) {
   using namespace cohort;
-  InstallTerminateHandler("cohort");
+  PrepareProcess("cohort");
   DeviceOptions options;
   FlagSet flags(
       "cohort-doctor",

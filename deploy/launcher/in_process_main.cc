@@ -15,6 +15,7 @@
 #include "chief/chief_options.h"
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
+#include "common/base/prepare_process.h"
 #include "common/base/status.h"
 #include "common/os/process_start.h"
 #include "common/os/signals.h"
@@ -157,7 +158,7 @@ absl::StatusOr<int> Train(const TrainOptions& options) {
 
 int main(int argc, char** argv) {
   using namespace cohort;
-  InstallTerminateHandler("cohort");
+  PrepareProcess("cohort");
   LocalOptions local;
   TrainOptions train;
   FlagSet flags("cohort-in-process", "Runs a job with all of its tasks in one process.");

@@ -3,6 +3,7 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
+#include "common/base/prepare_process.h"
 #include "common/base/printable.h"
 #include "common/plugin/load_plugins.h"
 #include "deploy/profile/profile_job.h"
@@ -10,7 +11,7 @@
 
 int main(int argc, char** argv) {
   using namespace cohort;
-  InstallTerminateHandler("cohort");
+  PrepareProcess("cohort");
   ProfileOptions options;
   FlagSet flags("cohort-profile", "Times a few training steps of a job in one process.");
   AddProfileFlags(&flags, &options);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/denormals.h"
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
 #include "common/base/status.h"
@@ -28,6 +29,7 @@ Strategy::~Strategy() = default;
 
 absl::StatusOr<std::unique_ptr<Strategy>> Strategy::Create(std::string_view name,
                                                            StrategyOptions options) {
+  FlushDenormals();
   const StrategyClass* const found = FindStrategy(name);
   if (found == nullptr) {
     return UsageError("{}", NoStrategyText(name));

@@ -27,6 +27,7 @@
 #include "cohort/plugin.h"
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
+#include "common/base/prepare_process.h"
 #include "common/base/status.h"
 #include "common/cluster/role_flags.h"
 #include "common/graph/autodiff.h"

@@ -117,7 +117,7 @@ absl::Status Run(const Flags& flags) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  InstallTerminateHandler("cohort-custom-loop");
+  PrepareProcess("cohort-custom-loop");
   Flags options;
   FlagSet flags("cohort-custom-loop", "A chief with a training loop of its own.");
   AddRoleFlags(&flags, &options.role);

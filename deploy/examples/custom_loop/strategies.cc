@@ -54,7 +54,7 @@ absl::Status Train(const std::string& name, const StrategyOptions& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  InstallTerminateHandler("cohort-strategies");
+  PrepareProcess("cohort-strategies");
   std::string name = "one_device";
   StrategyOptions options;
   FlagSet flags("cohort-strategies", "One training loop under every strategy.");
