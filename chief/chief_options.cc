@@ -24,6 +24,8 @@ void AddChiefFlags(FlagSet* flags, ChiefFlags* out) {
       "finished_ok", &out->finished_ok,
       "exit with 0 if the job is already finished, instead of with an error (for a supervisor "
       "that restarts the chief)");
+  flags->Add("launch", &out->launch,
+             "a name of this launch; an evaluator with the same one reads only its checkpoints");
   flags->Add(
       "takeover", &out->takeover,
       "take over the tasks and the checkpoint directory from another chief, which is dead or "
@@ -78,6 +80,7 @@ absl::StatusOr<Chief::Options> MakeChiefOptions(const ChiefFlags& flags, const R
   job.log_dir = flags.log_dir;
   job.fresh = flags.fresh;
   job.finished_ok = flags.finished_ok;
+  job.launch = flags.launch;
   job.takeover = flags.takeover;
   job.security = context.security;
   job.task_timeout_s = flags.task_timeout_s;

@@ -21,6 +21,7 @@ struct ChiefFlags {
   std::string log_dir;
   bool fresh = false;
   bool finished_ok = false;
+  std::string launch;
   bool takeover = false;
   double task_timeout_s = 0;  // 0: the job file's
 };

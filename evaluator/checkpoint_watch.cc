@@ -20,7 +20,18 @@ absl::StatusOr<std::unique_ptr<CheckpointWatch>> CheckpointWatch::Open(const Opt
   return watch;
 }
 
+absl::StatusOr<std::optional<RunNote>> CheckpointWatch::Note() const {
+  COHORT_ASSIGN_OR_RETURN(std::optional<RunNote> note, ReadRunNote(options_.directory));
+  const bool others =
+      note.has_value() && !options_.launch.empty() && note->launch != options_.launch;
+  return others ? std::optional<RunNote>() : std::move(note);
+}
+
 absl::StatusOr<std::optional<CheckpointEntry>> CheckpointWatch::Next() {
+  if (!options_.launch.empty()) {
+    COHORT_ASSIGN_OR_RETURN(const auto note, Note());
+    if (!note.has_value()) return std::nullopt;
+  }
   COHORT_ASSIGN_OR_RETURN(std::vector<CheckpointEntry> entries,
                           ListCheckpoints(options_.directory));
   if (options_.latest_only && entries.size() > 1) {
@@ -41,6 +52,9 @@ bool CheckpointWatch::finished() const {
   const auto entries = ListCheckpoints(options_.directory);
   if (!entries.ok() || entries->empty()) return false;
   if (done_.count(entries->back().id.ToString()) == 0) return false;
+  const auto note = Note();
+  if (!note.ok() || (!note->has_value() && !options_.launch.empty())) return false;
+  if (note->has_value() && entries->back().id <= (*note)->begins_after) return false;
   const auto manifest = ReadManifest(entries->back().manifest);
   return manifest.ok() && manifest->finished();
 }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "common/checkpoint/checkpoint_directory.h"
+#include "common/checkpoint/run_note.h"
 #include "common/report/append_file.h"
 
 namespace cohort {
@@ -19,6 +20,7 @@ class CheckpointWatch {
  public:
   struct Options {
     std::string directory;
+    std::string launch;        // nothing is read before its chief is ready (RunNote); "": any chief
     bool latest_only = false;  // skip all but the newest checkpoint
     std::string done_file;     // "": nothing is stored
   };
@@ -30,10 +32,13 @@ class CheckpointWatch {
   absl::StatusOr<std::optional<CheckpointEntry>> Next();
   // Records that a checkpoint is evaluated, or cannot be: Next never returns it again.
   absl::Status Done(const CheckpointEntry& entry);
-  // Returns true if the newest checkpoint is the last one of the job, and Done was called for it.
+  // Returns true if the newest checkpoint is the last one of the job, Done was called for it, and
+  // the chief does not continue from it.
   bool finished() const;
 
  private:
+  // nullopt: there is no note, or it is that of another launch.
+  absl::StatusOr<std::optional<RunNote>> Note() const;
   explicit CheckpointWatch(const Options& options) : options_(options) {}
 
   const Options options_;

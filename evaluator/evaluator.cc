@@ -65,6 +65,7 @@ absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(Options options) {
   CheckpointWatch::Options watch;
   watch.directory = o.checkpoint_dir;
   watch.latest_only = o.latest_only;
+  watch.launch = o.launch;
   if (!o.log_dir.empty()) {
     auto reporter = Reporter::Open(o.log_dir, &evaluator->clock_);
     COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(reporter.status()));
@@ -198,6 +199,7 @@ Evaluator::Options MakeEvaluatorOptions(const EvaluatorFlags& flags, const RoleC
   options.data_dir = !flags.data_dir.empty() ? flags.data_dir : data_dir == nullptr ? "" : data_dir;
   options.admin_address = AdminAddress(flags.role);
   options.threads = context.threads;
+  options.launch = flags.launch;
   options.latest_only = flags.latest_only;
   options.once = flags.once;
   options.max_evaluations = flags.max_evaluations;

@@ -38,6 +38,7 @@ class Evaluator {
     std::string admin_address;  // "": no admin port
     int threads = 1;
     bool latest_only = false;
+    std::string launch;                // the chief's (RunNote); "": any
     bool once = false;                 // the newest valid checkpoint, evaluated already or not
     uint64_t max_evaluations = 0;      // 0: no limit
     Duration wait = Duration::zero();  // zero: no deadline

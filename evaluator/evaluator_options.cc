@@ -20,6 +20,8 @@ void AddEvaluatorFlags(FlagSet* flags, EvaluatorFlags* out) {
              "directory of metrics.jsonl and TensorBoard files; empty: results are only printed");
   flags->Add("data_dir", &out->data_dir,
              "base directory of relative dataset paths (default: $COHORT_DATA_DIR)");
+  flags->Add("launch", &out->launch,
+             "wait until the chief with the same --launch has made the directory ready");
   flags->Add("latest_only", &out->latest_only, "skip all but the newest checkpoint");
   flags->Add("once", &out->once,
              "evaluate the newest checkpoint (or --checkpoint_dir itself, if it is one), then end");

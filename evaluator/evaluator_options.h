@@ -18,6 +18,7 @@ struct EvaluatorFlags {
   std::string checkpoint_dir;
   std::string log_dir;  // "": results are only printed
   std::string data_dir;
+  std::string launch;  // "": any chief's checkpoints
   bool latest_only = false;
   bool once = false;
   uint64_t max_evaluations = 0;  // 0: no limit

@@ -14,6 +14,7 @@
 #include "common/base/unique_fd.h"
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/manifest.h"
+#include "common/checkpoint/run_note.h"
 #include "common/checkpoint/safetensors.h"
 #include "common/checkpoint/shard_names.h"
 #include "common/model/job_file.h"
@@ -210,6 +211,31 @@ TEST_CASE_METHOD(Fixture,
   auto late = Create(options);
   CHECK_FALSE(Poll(late.get()));
   CHECK(late->done());
+}
+
+TEST_CASE_METHOD(Fixture, "a finished run from which the chief continues is not the end") {
+  Write(1, 0, /*finished=*/true);
+  REQUIRE(WriteRunNote(directory.path(), {.launch = "", .begins_after = {0, 1, 1}}).ok());
+  auto evaluator = Create(Options());
+  CHECK(Poll(evaluator.get()));
+  CHECK_FALSE(evaluator->done());
+  Write(2, 1, /*finished=*/true);
+  CHECK(Poll(evaluator.get()));
+  CHECK(evaluator->done());
+}
+
+TEST_CASE_METHOD(Fixture, "an evaluator reads nothing before the chief of its launch is ready") {
+  Write(1, 0, /*finished=*/true);  // a former run left it, and the chief may delete it
+  Evaluator::Options options = Options();
+  options.launch = "second";
+  auto evaluator = Create(options);
+  CHECK_FALSE(Poll(evaluator.get()));
+  REQUIRE(WriteRunNote(directory.path(), {.launch = "first", .begins_after = {}}).ok());
+  CHECK_FALSE(Poll(evaluator.get()));
+  CHECK_FALSE(evaluator->done());
+  REQUIRE(WriteRunNote(directory.path(), {.launch = "second", .begins_after = {0, 1, 1}}).ok());
+  CHECK(Poll(evaluator.get()));
+  CHECK_FALSE(evaluator->done());
 }
 
 TEST_CASE_METHOD(Fixture, "only the newest, a limited number, only once") {

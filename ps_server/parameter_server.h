@@ -53,6 +53,7 @@ class ParameterServer : public ServingTask {
   std::string StatusLine() const override;
   // The loops are the tablet thread and the threads of the server.
   std::vector<uint64_t> Turns() override;
+  void SetHang(const std::string& why) override { served_.SetHang(why); }
   // Waits at most `grace` for running snapshots, drops the rest, closes all streams with `why` (OK:
   // the job is done), and stops. Idempotent. Error: DeadlineExceeded if the storage does not answer
   // within stop_wait.

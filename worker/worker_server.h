@@ -63,6 +63,7 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   // The loops are the step thread and the threads of the server. The step thread makes no turn
   // while it runs a step, compiles a program or reads data.
   std::vector<uint64_t> Turns() override;
+  void SetHang(const std::string& why) override { served_.SetHang(why); }
   // Gives back queued closures, waits for the current step (stops it after `grace`), reports the
   // results, closes all streams with `why` (OK: the job is done), and stops. Idempotent. Errors:
   // DeadlineExceeded if the step does not end in stop_wait.

@@ -13,6 +13,7 @@
 #include "chief/api/owned_directory.h"
 #include "chief/api/restoration.h"
 #include "chief/api/start_options.h"
+#include "common/base/denormals.h"
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint_reader.h"
@@ -71,6 +72,7 @@ class CoordinatorImpl final : public ClusterCoordinator, private CoreEffects {
   }
   std::string newest_checkpoint() const override { return checkpoints_->newest(); }
   absl::StatusOr<std::map<std::string, Tensor>> ReadVariables() override;
+  absl::Status AwaitServers() override { return restoration_->AwaitServers(); }
   absl::Status Restore() override { return restoration_->Restore(); }
 
   CoordinatorState state() const override;
@@ -432,6 +434,7 @@ void CoordinatorImpl::AwaitEnd(const char* what, const std::function<bool(TimePo
 
 absl::StatusOr<std::unique_ptr<ClusterCoordinator>> ClusterCoordinator::Start(
     const CoordinatorOptions& options) {
+  FlushDenormals();
   absl::Status failed = LoadPlugins(options.plugins, options.log);
   auto coordinator = std::make_unique<CoordinatorImpl>(options);
   if (failed.ok()) failed = coordinator->Begin();

@@ -46,6 +46,16 @@ absl::StatusOr<std::string> Restoration::NewestOf(uint64_t timeline,
   return began_from.substr(0, began_from.find_last_of('/'));
 }
 
+absl::Status Restoration::AwaitServers() {
+  MutexLock lock(core_->mu());
+  CoordinatorCore* const core = core_->get();
+  const auto there = [core] { return core->view().all_ps_there() || core->view().error_pending(); };
+  COHORT_ASSIGN_OR_RETURN(const bool in_time,
+                          core_->Wait(there, core_->Deadline(options_->task_timeout_s)));
+  if (core_->failed()) return core->TakeError();
+  return in_time ? absl::OkStatus() : core_->GaveUp();
+}
+
 absl::Status Restoration::Restore() {
   const TimePoint deadline = core_->Deadline(options_->task_timeout_s);
   while (true) {

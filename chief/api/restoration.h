@@ -31,6 +31,8 @@ class Restoration {
   // ------------------------------------------------------------- the calls; they take the lock
   // After JobDefinition::SetVariables.
   absl::Status ResumeOrRestore();
+  // See TrainingCluster.
+  absl::Status AwaitServers();
   // Errors: DataLoss if there are checkpoints and none of them is valid; FailedPrecondition if they
   // belong to another job; DeadlineExceeded that names the missing server.
   absl::Status Restore();

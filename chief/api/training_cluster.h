@@ -38,6 +38,9 @@ class TrainingCluster {
   // Starts a checkpoint if none is active, and does not wait for it. The cluster counts and logs
   // its end.
   virtual absl::Status StartCheckpoint() = 0;
+  // Waits until every server is there, or one is lost, which Join reports. Waits for
+  // task_timeout_s; the error names the server.
+  virtual absl::Status AwaitServers() = 0;
   // After a lost server: waits for it and rolls the whole cluster back to the newest checkpoint, or
   // to the initial state if there is none. Waits for task_timeout_s; the error names the server.
   virtual absl::Status Restore() = 0;

@@ -15,6 +15,7 @@ TestWorld::TestWorld(int n_workers, int n_ps, uint64_t seed)
   for (int i = 0; i < n_workers; ++i) options.workers.push_back(fmt::format("w{}:1", i));
   for (int i = 0; i < n_ps; ++i) options.ps.push_back(fmt::format("p{}:1", i));
   options.closures_in_flight = 4;
+  options.server_grace_s = 1;
 }
 
 void TestWorld::StartChief() {

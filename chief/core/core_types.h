@@ -49,7 +49,6 @@ struct CoreOptions : JobSettings {
   int64_t probe_patience_us = 3'000'000;  // how long another chief's stream may take to close
   int64_t probe_again_us = 200'000;
   int64_t adopt_grace_us = 5'000'000;  // after this a continued run starts without missing workers
-  int64_t ps_grace_us = 1'000'000;     // a server that is away for longer is lost
   int64_t set_aside_us = 2'000'000;    // how long a worker that cannot reach a server gets no work
   int64_t cancel_deadline_us = 10'000'000;  // a worker that does not give up its closures is lost
   int64_t snapshot_deadline_us = 60'000'000;

@@ -79,6 +79,10 @@ struct JobSettings : ModeSettings {
   // workers, if there are any. If no worker makes progress, the job ends only if the user asks.
   double closure_timeout_s = 600;
   bool closure_timeout_ends_job = false;
+  // A server that is away for longer is lost, and the job goes back to its last checkpoint. One
+  // that returns as another process is lost at once. A network that is cut for seconds costs
+  // nothing.
+  double server_grace_s = 30;
   double cut_deadline_s = 10;  // then closures in flight enter the cut as pending
 
   int64_t closure_timeout_us() const { return MicrosFromSeconds(closure_timeout_s); }

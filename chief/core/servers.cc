@@ -13,10 +13,11 @@ void Servers::OnHello(int ps, const v1::PsHello& hello) {
 }
 
 std::vector<int> Servers::Lost() const {
+  const int64_t grace_us = MicrosFromSeconds(context_->options.server_grace_s);
   std::vector<int> lost;
   for (size_t i = 0; i < servers_.size(); ++i) {
     const int64_t since_us = servers_[i].down_since_us;
-    if (since_us >= 0 && context_->now_us - since_us >= context_->options.ps_grace_us) {
+    if (since_us >= 0 && context_->now_us - since_us >= grace_us) {
       lost.push_back(static_cast<int>(i));
     }
   }

@@ -18,7 +18,7 @@ namespace cohort {
 // been away. It also sends the messages that go to all servers or that describe them to workers.
 //
 //   there ──(1) OnDown──► away ──(2) OnHello, same incarnation──► there
-//                          └──(3) ps_grace is over: it is lost (Lost)
+//                          └──(3) server_grace_s is over: it is lost (Lost)
 //
 // A server that returns with another incarnation has no tablets: the caller treats it as lost.
 class Servers {

@@ -43,7 +43,7 @@ TEST_CASE("a server is lost when it is away for longer than the grace") {
   Serving s;
   s.servers.OnDown(1);
   CHECK(s.servers.Lost().empty());
-  s.context.now_us += s.context.options.ps_grace_us;
+  s.context.now_us += MicrosFromSeconds(s.context.options.server_grace_s);
   CHECK(s.servers.Lost() == std::vector<int>{1});
   s.servers.OnHello(1, s.HelloWith(1));
   CHECK(s.servers.Lost().empty());

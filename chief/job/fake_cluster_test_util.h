@@ -39,6 +39,7 @@ class FakeCluster : public TrainingCluster, public CheckpointCatalog {
   absl::Status Checkpoint(bool finished) override;
   absl::Status StartCheckpoint() override { return Checkpoint(/*finished=*/false); }
   absl::Status SetMode(const ModeSettings&) override { return Called("set mode"); }
+  absl::Status AwaitServers() override { return Called("await servers"); }
   absl::Status Restore() override;
   std::vector<UnfinishedClosure> Unfinished() const override { return unfinished; }
   absl::Status EndEpoch() override;

@@ -11,6 +11,7 @@
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/journal.h"
 #include "common/checkpoint/manifest.h"
+#include "common/checkpoint/run_note.h"
 #include "proto/checkpoint.pb.h"
 
 namespace cohort {
@@ -94,9 +95,12 @@ absl::StatusOr<std::optional<v1::Manifest>> JobDirectory::Prepare() {
     COHORT_RETURN_IF_ERROR(DeleteFormerRuns(options_.path, [this] { return lock_->Check(); }));
   }
   COHORT_ASSIGN_OR_RETURN(std::optional<v1::Manifest> newest, NewestManifest());
-  if (!newest.has_value()) return newest;
-  COHORT_ASSIGN_OR_RETURN(continuation_, rules_.From(*newest));
-  const bool finished = newest->finished() && newest->epoch() >= plan_->schedule().epochs;
+  if (newest.has_value()) {
+    COHORT_ASSIGN_OR_RETURN(continuation_, rules_.From(*newest));
+  }
+  const bool finished =
+      newest.has_value() && newest->finished() && newest->epoch() >= plan_->schedule().epochs;
+  if (!finished || options_.finished_ok) COHORT_RETURN_IF_ERROR(NoteRun(newest, finished));
   if (!finished) return std::optional<v1::Manifest>();
   if (!options_.finished_ok) {
     return WithExitCode(
@@ -106,6 +110,19 @@ absl::StatusOr<std::optional<v1::Manifest>> JobDirectory::Prepare() {
         ExitCode::kConfig);
   }
   return newest;
+}
+
+// A chief that is started again in the same launch keeps the note. The checkpoints of the launch
+// begin after those that its first chief found.
+absl::Status JobDirectory::NoteRun(const std::optional<v1::Manifest>& newest, bool finished) const {
+  COHORT_ASSIGN_OR_RETURN(const std::optional<RunNote> before, ReadRunNote(options_.path));
+  if (before.has_value() && !options_.launch.empty() && before->launch == options_.launch) {
+    return absl::OkStatus();
+  }
+  RunNote note{.launch = options_.launch, .begins_after = {}};
+  if (newest.has_value() && !finished) note.begins_after = IdOf(*newest);
+  COHORT_RETURN_IF_ERROR(lock_->Check());
+  return WriteRunNote(options_.path, note);
 }
 
 absl::StatusOr<bool> JobDirectory::HasJournal() const {

@@ -30,6 +30,7 @@ class JobDirectory : public CheckpointCatalog {
     std::string path;
     bool fresh = false;        // delete the checkpoints of earlier runs
     bool finished_ok = false;  // accept a directory that holds this job finished
+    std::string launch;        // RunNote
     bool takeover = false;
     uint64_t chief_incarnation = 0;
     uint32_t servers = 0;  // how many the cluster has
@@ -42,9 +43,9 @@ class JobDirectory : public CheckpointCatalog {
   // For a file or directory that the job still reads after Prepare. Errors: InvalidArgument if it
   // is in a checkpoint of this directory and `fresh` is set, so that Prepare would delete it.
   absl::Status CheckKeeps(const std::string& path) const;
-  // With `fresh`, deletes earlier runs. Returns the last manifest if this job is already finished.
-  // Errors: those of JobContinuation::From; FailedPrecondition if this job is finished, without
-  // `finished_ok`.
+  // With `fresh`, deletes earlier runs. Writes the RunNote. Returns the last manifest if this job
+  // is already finished. Errors: those of JobContinuation::From; FailedPrecondition if this job is
+  // finished, without `finished_ok`.
   absl::StatusOr<std::optional<v1::Manifest>> Prepare();
   // After Prepare: how the job continues; nullopt if there is no checkpoint.
   const std::optional<Continuation>& continuation() const { return continuation_; }
@@ -71,6 +72,8 @@ class JobDirectory : public CheckpointCatalog {
   bool IsGone(const std::string& name) const override;
 
  private:
+  // `newest`: the newest checkpoint; `finished`: it is the last one of this job.
+  absl::Status NoteRun(const std::optional<v1::Manifest>& newest, bool finished) const;
   JobDirectory(Options options, const JobPlan* plan, std::shared_ptr<DirectoryLock> lock);
 
   const Options options_;

@@ -5,6 +5,7 @@
 
 #include "common/base/exit_code.h"
 #include "common/checkpoint/manifest.h"
+#include "common/checkpoint/run_note.h"
 #include "common/testing/directory_test_util.h"
 
 namespace cohort {
@@ -110,6 +111,29 @@ TEST_CASE("a job that is finished is an error, or the result, unless it has more
   const auto more = d.Prepare(Plan(3));
   REQUIRE(more.ok());
   CHECK(!more->has_value());
+}
+
+TEST_CASE("the chief notes whose checkpoints follow, once per launch") {
+  const JobPlan plan = Plan(2);
+  Directory d;
+  const auto note = [&] { return ReadRunNote(d.directory.path()).value(); };
+  CHECK(!note().has_value());
+  d.Commit(ManifestOf(plan, 1, false));
+  REQUIRE(d.Prepare(plan, {.launch = "a"}).ok());
+  CHECK(note()->launch == "a");
+  CHECK(note()->begins_after == CheckpointId{1, 1, 1});
+  d.Commit(ManifestOf(plan, 2, true));
+  // The chief of this launch is started again, and the job is finished.
+  REQUIRE(d.Prepare(plan, {.finished_ok = true, .launch = "a"}).ok());
+  CHECK(note()->begins_after == CheckpointId{1, 1, 1});
+  // Another launch finds it finished: its checkpoint is the last one.
+  REQUIRE(d.Prepare(plan, {.finished_ok = true, .launch = "b"}).ok());
+  CHECK(note()->begins_after == CheckpointId{});
+  REQUIRE(d.Prepare(Plan(3), {.launch = "c"}).ok());
+  CHECK(note()->begins_after == CheckpointId{1, 1, 2});
+  REQUIRE(d.Prepare(plan, {.fresh = true, .launch = "d"}).ok());
+  CHECK(note()->launch == "d");
+  CHECK(note()->begins_after == CheckpointId{});
 }
 
 TEST_CASE("another job is refused, and --fresh deletes it") {

@@ -244,6 +244,7 @@ absl::StatusOr<std::unique_ptr<JobDirectory>> JobRunner::TakeDirectory() {
                                                  : options_.checkpoint_dir;
   options.fresh = fresh_;
   options.finished_ok = options_.finished_ok;
+  options.launch = options_.launch;
   options.takeover = options_.takeover;
   options.chief_incarnation = options_.chief_incarnation;
   options.servers = static_cast<uint32_t>(cluster_.tasks(Role::kPs).size());
@@ -364,6 +365,8 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
     options.closure_timeout_s = strategy.closure_timeout_s();
     options.closure_timeout_ends_job = true;
   }
+  // An elastic job continues without a lost replica, so it waits for a shorter time.
+  if (strategy.elastic()) options.server_grace_s = 5;
   options.cut_deadline_s = spec.checkpoint().cut_deadline_s();
   options.max_to_keep = spec.checkpoint().max_to_keep();
   options.interrupt = &interrupted_;

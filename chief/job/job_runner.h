@@ -37,6 +37,7 @@ struct JobRunnerOptions {
   std::string log_dir;         // "" = the job file's; if that is empty too, nothing is written
   bool fresh = false;          // delete the checkpoints of earlier runs
   bool finished_ok = false;    // accept a directory that holds this job finished
+  std::string launch;          // names the launch for the evaluator (RunNote)
   bool takeover = false;
   std::shared_ptr<const Security> security = Security::LoopbackOnly();
   double task_timeout_s = 0;  // 0: the job file's

@@ -162,12 +162,16 @@ absl::Status JobWalk::Finish() {
 // ------------------------------------------------------------------ helpers of all parts
 
 absl::Status JobWalk::MustCheckpoint(bool finished) {
-  const absl::Status status = env_.cluster->Checkpoint(finished);
-  if (status.ok()) return status;
-  // The checkpoint may have failed because a server is lost: Join returns that error.
-  const absl::Status raised = env_.cluster->Join();
-  // A server without memory must not look like a full disk.
-  return raised.ok() ? TempFailIfDiskFull(status) : raised;
+  while (true) {
+    const absl::Status status = env_.cluster->Checkpoint(finished);
+    if (status.ok()) return status;
+    // The checkpoint may have failed because a server is lost: Join returns that error.
+    COHORT_RETURN_IF_ERROR(env_.cluster->Join());
+    // A server without memory must not look like a full disk.
+    if (!NamesLostServer(status)) return TempFailIfDiskFull(status);
+    // A server was only away, and kept its state.
+    COHORT_RETURN_IF_ERROR(env_.cluster->AwaitServers());
+  }
 }
 
 absl::Status JobWalk::Recover(const absl::Status& error) {
@@ -175,11 +179,13 @@ absl::Status JobWalk::Recover(const absl::Status& error) {
   if (ends_for_lost_server_ && !IsBack(error)) return error;
   env_.console->Print(
       fmt::format("{}; going back to the newest checkpoint", std::string(error.message())));
+  const CoordinatorState lost = env_.cluster->state();
   // Other errors that were raised meanwhile come from the same loss.
   const absl::Status more = env_.cluster->Join();
   if (absl::IsCancelled(more)) return more;
   env_.console->SetActivity("restoring the newest checkpoint");
   COHORT_RETURN_IF_ERROR(env_.cluster->Restore());
+  COHORT_RETURN_IF_ERROR(rollbacks_.Count(env_.cluster->newest_checkpoint(), error, lost));
   FindBestAgain();
   env_.console->SetActivity("training");
   epochs_.TakeUnfinished();

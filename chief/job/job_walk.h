@@ -16,6 +16,7 @@
 #include "chief/job/job_progress.h"
 #include "chief/job/job_schedule.h"
 #include "chief/job/metrics_log.h"
+#include "chief/job/rollback_limit.h"
 #include "chief/job/validation.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -33,8 +34,9 @@ namespace cohort {
 //   3. Finish: take the last checkpoint.
 //
 // If a server is lost anywhere in 1 to 3, Recover takes the cluster back to its newest checkpoint,
-// and the walk continues from there. Any other error ends the walk. With `ends_for_lost_server`, so
-// does the loss of a server that has not come back yet.
+// and the walk continues from there. The fifth return to one checkpoint ends the walk
+// (RollbackLimit). Any other error ends the walk. With `ends_for_lost_server`, so does the loss of
+// a server that has not come back yet.
 class JobWalk {
  public:
   struct Options {
@@ -107,6 +109,7 @@ class JobWalk {
   EpochRunner epochs_;
   Validation validation_;
   JobProgress progress_;
+  RollbackLimit rollbacks_;
   std::vector<MetricState> training_metrics_;
   bool continued_ = false;
 };

@@ -86,6 +86,15 @@ TEST_CASE("with keep_best an epoch's checkpoint comes after its validation") {
   CHECK(job.shown.Has("best checkpoint so far: "));
 }
 
+// The first such checkpoint fails, because a server is away and then lost.
+void FailCheckpoint(WalkedJob* job, const std::string& call) {
+  job->cluster.fail = [call, failing = true](const std::string& made) mutable {
+    if (!failing || (made != call && made != "await servers")) return absl::OkStatus();
+    failing = made == call;
+    return LostServer();
+  };
+}
+
 TEST_CASE("a lost server takes the job back to its newest checkpoint") {
   WalkedJob job;
   job.options.checkpoints.every_epochs = 1;
@@ -106,19 +115,51 @@ TEST_CASE("a lost server takes the job back to its newest checkpoint") {
     CHECK(Calls(restore, restore + 3) == Calls{"restore", "validate 0", "validate 4"});
   }
   SECTION("in the first checkpoint") {
-    job.FailOnce("checkpoint", 1, LostServer());
+    FailCheckpoint(&job, "checkpoint");
     REQUIRE(job.Run().ok());
-    CHECK(Calls(job.cluster.calls.begin(), job.cluster.calls.begin() + 3) ==
-          Calls{"checkpoint", "restore", "checkpoint"});
+    CHECK(Calls(job.cluster.calls.begin(), job.cluster.calls.begin() + 4) ==
+          Calls{"checkpoint", "await servers", "restore", "checkpoint"});
   }
   SECTION("in the last checkpoint") {
-    job.FailOnce("last checkpoint", 1, LostServer());
+    FailCheckpoint(&job, "last checkpoint");
     REQUIRE(job.Run().ok());
     CHECK(std::count(job.cluster.calls.begin(), job.cluster.calls.end(), "end epoch 2") == 2);
     CHECK(job.cluster.manifests.back().finished());
   }
   CHECK(job.cluster.now.steps == 6);
   CHECK(job.cluster.now.timeline == 2);
+}
+
+TEST_CASE("a checkpoint waits for a server that is only away") {
+  for (const char* checkpoint : {"checkpoint", "last checkpoint"}) {
+    WalkedJob job;
+    job.FailOnce(checkpoint, 1, LostServer());
+    REQUIRE(job.Run().ok());
+    const Calls& calls = job.cluster.calls;
+    CHECK(std::ranges::count(calls, "restore") == 0);
+    const auto waited = std::ranges::find(calls, "await servers");
+    REQUIRE(waited != calls.end());
+    CHECK(Calls(waited - 1, waited + 2) == Calls{checkpoint, "await servers", checkpoint});
+  }
+}
+
+TEST_CASE("a job that goes back to one checkpoint again and again ends") {
+  WalkedJob job;
+  job.cluster.now.server_reports = {{.memory_bytes = uint64_t{3} << 30}};
+  int rollbacks = 0;
+  job.cluster.fail = [&](const std::string& call) {
+    if (call == "restore") ++rollbacks;
+    return call == "train 2+1" ? LostServer() : absl::OkStatus();
+  };
+  const absl::Status ended = job.Run();
+  CHECK(absl::IsUnavailable(ended));
+  CHECK(rollbacks == RollbackLimit::kMost);
+  const std::string message(ended.message());
+  INFO(message);
+  CHECK(message.find("went back to " + job.cluster.newest_checkpoint() + " 5 times") !=
+        std::string::npos);
+  CHECK(message.find("ps:0 is gone") != std::string::npos);
+  CHECK(message.find("3.00 GiB") != std::string::npos);
 }
 
 TEST_CASE("any other error ends the job") {

@@ -110,6 +110,9 @@ void AddServedFlags(FlagSet* flags, ServedFlags* out) {
                     "seconds for which a chief that was lost silently keeps other chiefs away");
   flags->AddSeconds("chief_wait_s", &out->chief_wait_s,
                     "seconds without a chief after which this task ends; 0: it waits forever");
+  flags->AddSeconds("stall_timeout_s", &out->stall_timeout_s,
+                    "seconds that a thread may stand still before this task ends with 169; 0: no "
+                    "limit");
   flags->AddSeconds("drain_timeout_s", &out->drain_timeout_s,
                     "seconds that the current step or running snapshots may take after SIGTERM");
 }

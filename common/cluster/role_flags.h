@@ -40,9 +40,10 @@ void AddRoleFlags(FlagSet* flags, RoleFlags* out);
 // The flags of a task that serves a chief.
 struct ServedFlags {
   RoleFlags role;
-  double chief_timeout_s = 10;  // how long a chief that was lost silently counts as alive
-  double chief_wait_s = 300;    // how long the task waits without a chief; 0: forever
-  double drain_timeout_s = 10;  // how long running work may take after SIGTERM
+  double chief_timeout_s = 10;   // how long a chief that was lost silently counts as alive
+  double chief_wait_s = 300;     // how long the task waits without a chief; 0: forever
+  double stall_timeout_s = 600;  // a thread that stands still for longer ends the process; 0: never
+  double drain_timeout_s = 10;   // how long running work may take after SIGTERM
 };
 void AddServedFlags(FlagSet* flags, ServedFlags* out);
 

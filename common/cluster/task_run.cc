@@ -7,6 +7,8 @@
 #include "common/base/status.h"
 #include "common/os/service_notifier.h"
 #include "common/os/signals.h"
+#include "common/os/stall_watch.h"
+#include "common/os/thread_stacks.h"
 
 namespace cohort {
 
@@ -38,6 +40,26 @@ void Notify(ServiceNotifier* notifier, ServingTask* task) {
   if (notifier->watch_due()) notifier->Watch(task->Turns());
 }
 
+// Looks for loops of the task that hang. Returns an error, with which the process must end at once,
+// when one has made no turn for options.stall_timeout.
+absl::Status CheckTurns(StallWatch* watch, ServingTask* task, Logger* log,
+                        const RunTaskOptions& options) {
+  if (options.stall_timeout == Duration::zero() || !watch->due()) return absl::OkStatus();
+  watch->Look(task->Turns());
+  const Duration still = watch->longest();
+  const std::string why = 2 * still < options.stall_timeout
+                              ? std::string()
+                              : fmt::format("a thread of the {} has stood still for {:.0f} s",
+                                            options.role, ToSeconds(still));
+  task->SetHang(why);
+  if (still < options.stall_timeout) return absl::OkStatus();
+  log->Error("stacks", {{"why", why}, {"threads", "\n" + StacksOfOtherThreads()}});
+  return DeadlineExceeded(
+      "{} (--stall_timeout_s): a kernel of a device, or the read of a file, "
+      "does not end. The log has the stacks of all threads",
+      why);
+}
+
 // A task that cannot stop loses nothing: its closures go to other tasks.
 int ShutDown(ServingTask* task, Logger* log, ServiceNotifier* notifier, int code,
              const absl::Status& why, std::chrono::milliseconds grace) {
@@ -45,6 +67,7 @@ int ShutDown(ServingTask* task, Logger* log, ServiceNotifier* notifier, int code
   const absl::Status stopped = task->Shutdown(why, grace);
   if (stopped.ok()) return code;
   log->Failure(LogLevel::kError, "stuck", stopped);
+  log->Flush();
   _exit(code);
 }
 
@@ -52,15 +75,23 @@ int ShutDown(ServingTask* task, Logger* log, ServiceNotifier* notifier, int code
 
 int RunUntilEnd(ServingTask* task, SignalWaiter* signals, Logger* log,
                 const RunTaskOptions& options) {
+  const RealClock clock;
   std::optional<int> signal;
   absl::Status status;
   Notify(options.notifier, task);
+  StallWatch watch(&clock);
   while (status.ok() && !(signal = signals->WaitFor(options.tick)).has_value()) {
     status = task->Tick();
     Notify(options.notifier, task);
+    if (const absl::Status hangs = CheckTurns(&watch, task, log, options); !hangs.ok()) {
+      log->Failure(LogLevel::kError, "ends", hangs);
+      log->Flush();
+      _exit(ExitWith(options.program, hangs));  // threads that hang cannot be joined
+    }
   }
   if (!status.ok()) {
     log->Failure(LogLevel::kError, "ends", status);
+    log->Flush();
     return ShutDown(task, log, options.notifier, ExitWith(options.program, status), status,
                     std::chrono::milliseconds(0));
   }
@@ -77,6 +108,7 @@ int RunUntilEnd(ServingTask* task, SignalWaiter* signals, Logger* log,
   } else {
     log->Info("ends", {{"job_finished", end.job_finished}, {"reason", end.reason}});
   }
+  log->Flush();
   const int code = ExitWith(
       options.program,
       end.job_finished ? absl::OkStatus() : Unavailable("the chief ended the job: {}", end.reason));

@@ -40,6 +40,8 @@ class ServingTask {
   // How many turns each loop of the task has made: a number per loop, which grows also while the
   // loop has no work. A loop that hangs keeps its number. Called by the thread that calls Tick.
   virtual std::vector<uint64_t> Turns() { return {}; }
+  // Shows on /healthz why the task hangs; "": it does not. Called by the same thread.
+  virtual void SetHang(const std::string&) {}
   // Lets running work finish for at most `grace`, closes all streams with `why` (OK: the job is
   // done) and stops. Idempotent. Error: DeadlineExceeded if a thread of the task does not end,
   // because a kernel or a file hangs. Its streams are closed then, but its destructor would block
@@ -58,6 +60,9 @@ struct RunTaskOptions {
   std::chrono::milliseconds tick{100};
   std::chrono::milliseconds grace_after_signal{0};
   std::chrono::milliseconds grace_at_end{0};
+  // A loop without a turn for this time ends the process with 169 and the stacks of its threads in
+  // the log. After half of the time /healthz fails. Zero: no limit.
+  Duration stall_timeout{};
   ServiceNotifier* notifier = nullptr;  // hears that the task serves, and what it does; may be null
 };
 

@@ -73,7 +73,7 @@ absl::Status AddTaskFlags(const LocalOptions& options, const std::vector<Task>& 
 }
 
 std::vector<std::string> TaskFlags(Task task, const LocalOptions& options, const TaskPlan& tasks,
-                                   const RunDirectories& directories) {
+                                   const RunDirectories& directories, const std::string& launch) {
   std::vector<std::string> flags;
   for (const std::string& plugin : options.plugins) flags.push_back("--plugin=" + plugin);
   if (!options.tls_dir.empty()) {
@@ -86,6 +86,7 @@ std::vector<std::string> TaskFlags(Task task, const LocalOptions& options, const
   if (task.role == Role::kChief || task.role == Role::kEvaluator) {
     flags.push_back("--checkpoint_dir=" + directories.checkpoints);
     flags.push_back("--log_dir=" + directories.logs);
+    flags.push_back("--launch=" + launch);
   }
   if (task.role == Role::kChief) {
     if (!options.strategy.empty()) flags.push_back("--strategy=" + options.strategy);
@@ -135,7 +136,7 @@ absl::StatusOr<std::vector<TaskCommand>> MakeTaskCommands(const LocalOptions& op
   for (const Task task : started) {
     TaskCommand command;
     command.task = task.ToString();
-    command.argv = TaskFlags(task, options, tasks, directories);
+    command.argv = TaskFlags(task, options, tasks, directories, launched);
     const bool replica = tasks.are_replicas() && task.role == Role::kWorker;
     command.argv.insert(
         command.argv.begin(),

@@ -1,4 +1,5 @@
 // cohort: starts clusters, controls jobs, and inspects jobs and checkpoints.
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
+#include "common/base/prepare_process.h"
 #include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/graph/op_registry.h"
@@ -51,6 +53,14 @@ absl::StatusOr<int> RunLocalCluster(LocalOptions options, std::vector<std::strin
     const StrategyClass& found = *FindStrategy(strategy.name());
     if (found.calls == OwnerCalls::kReplicas) options.strategy = strategy.name();
     options.elastic = strategy.elastic();
+    const bool given = std::ranges::any_of(options.task_flags, [](const std::string& flag) {
+      return flag.find("--stall_timeout_s") != std::string::npos;
+    });
+    if (!given && job->lines.keys.contains("strategy.closure_timeout_s")) {
+      options.task_flags.insert(
+          options.task_flags.begin(),
+          fmt::format("worker=--stall_timeout_s={}", strategy.closure_timeout_s()));
+    }
   }
   if (options.evaluator) COHORT_RETURN_IF_ERROR(CheckForEvaluator(options.job));
   const std::string ignored = IgnoredDirectories(options);
@@ -130,7 +140,7 @@ absl::StatusOr<int> Run(const std::string& command, const LauncherOptions& optio
 
 int main(int argc, char** argv) {
   using namespace cohort;
-  InstallTerminateHandler("cohort");
+  PrepareProcess("cohort");
   std::signal(SIGXFSZ, SIG_IGN);  // a file at its size limit makes the write fail
   FlagSet flags("cohort", "Starts clusters, controls jobs, and inspects jobs and checkpoints.");
   LauncherOptions options;

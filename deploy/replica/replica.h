@@ -42,6 +42,7 @@ class Replica : public ServingTask {
   std::optional<uint64_t> steps() const override { return worker_->steps(); }
   std::string StatusLine() const override { return worker_->StatusLine(); }
   std::vector<uint64_t> Turns() override;
+  void SetHang(const std::string& why) override { worker_->SetHang(why); }
   absl::Status Shutdown(const absl::Status& why, std::chrono::milliseconds grace) override;
 
  private:

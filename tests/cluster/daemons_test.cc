@@ -162,6 +162,22 @@ TEST_CASE("a job with closure_timeout_s ends when the step of its only worker ne
          {"error: ", "worker:0 (", ") has reported no result for ", "closure_timeout_s is 1 s"});
 }
 
+TEST_CASE("a worker whose step hangs logs its stacks, ends, and loses nothing") {
+  MiniClusterOptions options{.servers = 1, .workers = 1, .job_yaml = RecommenderJob(3, 50)};
+  options.flags[TaskRole::kWorker] = {"--stall_timeout_s", "2"};
+  Scenario s(Body::kProcesses, "hang", options);
+  s.Check(s->Start(TaskRole::kPs, 0));
+  s.Check(s->Start(TaskRole::kWorker, 0, {"--crash_point", "worker.push.sent:3:hold"}));
+  s.Check(s->Start(TaskRole::kChief, 0));
+  REQUIRE(s.ExitOf(TaskRole::kWorker, 0, seconds(60)) == 169);
+  RequireSaid(&s, TaskRole::kWorker, 0, "HitCrashPoint");  // the function that does not return
+  RequireSaid(&s, TaskRole::kWorker, 0, "error: a thread of the worker has stood still for 2 s");
+  s.Check(s->Start(TaskRole::kWorker, 0));
+  const ApplyReport report = s.Finish();
+  REQUIRE(report.applied == 30);
+  REQUIRE(report.timelines == 1);
+}
+
 TEST_CASE("SIGTERM ends a server whose storage does not answer", "[storage]") {
   MiniClusterOptions options{.servers = 1, .workers = 1, .job_yaml = RecommenderJob(30, 50)};
   options.flags[TaskRole::kPs] = {"--crash_point", "ps.snapshot.writing:1:hold",

@@ -118,7 +118,7 @@ CoreOptions DrawCoreOptions(const Plan& plan, Chance* chance) {
   core.probe_patience_us = 800'000;
   core.probe_again_us = 50'000;
   core.adopt_grace_us = 500'000;
-  core.ps_grace_us = chance->Between(20, 300) * 1000;
+  core.server_grace_s = static_cast<double>(chance->Between(20, 300)) / 1000;
   core.set_aside_us = 100'000;
   core.closure_timeout_s = 1.5;
   core.task_timeout_s = 20;

@@ -75,6 +75,11 @@ absl::Status SimulatedCluster::CreateVariables(v1::Layout layout) {
   return absl::OkStatus();
 }
 
+absl::Status SimulatedCluster::AwaitServers() {
+  return Await([this] { return core_->view().all_ps_there() || core_->view().error_pending(); },
+               kTaskTimeoutUs, "the servers");
+}
+
 absl::Status SimulatedCluster::Restore() {
   const int64_t deadline = cluster_->world->now_us() + kTaskTimeoutUs;
   while (true) {

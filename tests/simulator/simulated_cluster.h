@@ -73,6 +73,7 @@ class SimulatedCluster : public TrainingCluster {
   absl::Status Checkpoint(bool finished) override;
   absl::Status StartCheckpoint() override;
   absl::Status SetMode(const ModeSettings& settings) override;
+  absl::Status AwaitServers() override;
   absl::Status Restore() override;
   std::vector<UnfinishedClosure> Unfinished() const override;
   absl::Status EndEpoch() override;

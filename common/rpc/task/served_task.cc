@@ -6,6 +6,7 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
+#include "common/base/prepare_process.h"
 #include "common/base/status.h"
 #include "common/os/service_notifier.h"
 #include "common/os/signals.h"
@@ -74,6 +75,10 @@ absl::Status ServedTask::Listen(StreamServer::Options stream, std::vector<Served
   if (!options_.admin_address.empty()) {
     AdminServer::Options admin;
     admin.address = options_.admin_address;
+    admin.health = [this] {
+      MutexLock lock(&mu_);
+      return hang_;
+    };
     admin.readiness = [this] {
       for (const ServedPart& part : parts_) {
         if (!part.readiness) continue;
@@ -122,6 +127,11 @@ void ServedTask::SetEnd(bool job_finished, const std::string& reason) {
   if (options_.on_done) options_.on_done();
 }
 
+void ServedTask::SetHang(const std::string& why) {
+  MutexLock lock(&mu_);
+  hang_ = why;
+}
+
 std::optional<TaskEnd> ServedTask::end() const {
   MutexLock lock(&mu_);
   return end_;
@@ -161,6 +171,7 @@ absl::StatusOr<int> Run(const ServedProgram& program, const ServedFlags& flags,
                       .role = program.title,
                       .grace_after_signal = grace,
                       .grace_at_end = program.drains_at_end ? grace : std::chrono::milliseconds(0),
+                      .stall_timeout = FromSeconds(flags.stall_timeout_s),
                       .notifier = &notifier});
 }
 
@@ -169,7 +180,7 @@ absl::StatusOr<int> Run(const ServedProgram& program, const ServedFlags& flags,
 int RunProgram(int argc, char** argv, const ServedProgram& program,
                const std::function<void(FlagSet*)>& add, const ServedFlags& flags,
                const StartServedTask& start) {
-  InstallTerminateHandler(program.name);
+  PrepareProcess(program.name);
   FlagSet set(program.name, program.help);
   add(&set);
   if (const auto exit = set.ParseOrExit(argc, argv)) return *exit;

@@ -95,6 +95,9 @@ class ServedTask {
   void SetEnd(bool job_finished, const std::string& reason);
   std::optional<TaskEnd> end() const;
 
+  // What /healthz says; "": the task works. Thread-safe.
+  void SetHang(const std::string& why);
+
   // The health service reports that the task does not serve. Open streams stay.
   void StopServing();
   // Closes all streams with `why`, and waits for their ends.
@@ -108,6 +111,7 @@ class ServedTask {
   WaitList waiting_;  // for the chief; used by the thread that calls Tick
   mutable Mutex mu_;
   std::optional<TaskEnd> end_ ABSL_GUARDED_BY(mu_);
+  std::string hang_ ABSL_GUARDED_BY(mu_);
   std::vector<ServedPart> parts_;         // without methods; constant once Listen has returned
   std::unique_ptr<StreamServer> server_;  // null without addresses
   std::unique_ptr<AdminServer> admin_;    // may be null
