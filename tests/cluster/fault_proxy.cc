@@ -26,6 +26,11 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr size_t kMostBuffered = 4 << 20;  // then the sender has to wait
+// The same on a slow link, here and in the kernel.
+constexpr int kMostBufferedSlow = 128 << 10;
+// How often a kRate lets bytes pass, and for how much time at most.
+constexpr std::chrono::milliseconds kRateTick{4};
+constexpr std::chrono::milliseconds kRateBurst{20};
 constexpr size_t kReadBytes = 256 << 10;
 constexpr size_t kFirstOfConnection = 2;  // index among the polled descriptors
 constexpr size_t kPathWithin = 16 << 10;  // in the first bytes that a client sends
@@ -60,12 +65,38 @@ bool Matches(Traffic wanted, const std::optional<Traffic>& is) {
 
 }  // namespace
 
+struct FaultProxy::Injected : Fault {
+  // kRate: how many of `most` bytes may pass now; lowers `wake` to the time when more may.
+  size_t Ration(size_t most, SteadyClock::time_point* wake) {
+    const auto now = SteadyClock::now();
+    if (now - refilled >= kRateTick) {
+      const auto us = [](auto time) {
+        return static_cast<uint64_t>(
+            std::chrono::duration_cast<std::chrono::microseconds>(time).count());
+      };
+      allowance += bytes_per_second * us(now - refilled) / 1'000'000;
+      allowance = std::min(allowance, bytes_per_second * us(kRateBurst) / 1'000'000 + 1);
+      refilled = now;
+    }
+    if (most > allowance) *wake = std::min(*wake, refilled + kRateTick);
+    return std::min<uint64_t>(most, allowance);
+  }
+
+  uint64_t allowance = 0;  // the bytes that may pass now
+  SteadyClock::time_point refilled = SteadyClock::now();
+};
+
 // One way of one connection.
 class FaultProxy::Pipe {
  public:
   explicit Pipe(bool from_client) : scanner_(from_client) {}
 
-  bool WantsRead() const { return !ended_ && buffer_.size() < kMostBuffered; }
+  bool WantsRead() const { return !ended_ && buffer_.size() < most_buffered_; }
+  // From now on, this way of the connection holds few bytes that come from `fd`.
+  void HoldLittle(int fd) {
+    if (std::exchange(most_buffered_, kMostBufferedSlow) == kMostBufferedSlow) return;
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kMostBufferedSlow, sizeof(kMostBufferedSlow));
+  }
   bool dropping() const { return dropping_; }
   // All bytes have arrived and are forwarded: the end may be passed on.
   bool Done() const { return ended_ && buffer_.empty(); }
@@ -101,7 +132,10 @@ class FaultProxy::Pipe {
 
   // The number of buffered bytes that the fault does not affect yet.
   size_t Free(const Fault* fault) const {
-    if (fault == nullptr || fault->kind == Fault::Kind::kDelay) return buffer_.size();
+    if (fault == nullptr || fault->kind == Fault::Kind::kDelay ||
+        fault->kind == Fault::Kind::kRate) {
+      return buffer_.size();
+    }
     uint64_t limit = fault_base_ + fault->after_bytes;
     if (fault->after_messages > 0) {
       const uint64_t more = fault->after_messages - (messages_ - fault_messages_);
@@ -162,6 +196,7 @@ class FaultProxy::Pipe {
   std::deque<uint64_t> starts_;  // offsets of messages that are not forwarded yet
   std::deque<std::pair<uint64_t, SteadyClock::time_point>>
       arrivals_;  // (end of the bytes, time of arrival)
+  size_t most_buffered_ = kMostBuffered;
   bool ended_ = false;
   bool dropping_ = false;
   uint64_t forwarded_ = 0;
@@ -242,7 +277,7 @@ void FaultProxy::Inject(const Fault& fault) {
     MutexLock lock(&mu_);
     std::erase_if(faults_,
                   [&](const Fault& f) { return f.way == fault.way && f.traffic == fault.traffic; });
-    faults_.push_back(fault);
+    faults_.push_back({fault});
     for (const auto& connection : connections_) connection->pipe(fault.way).Mark();
   }
   Wake();
@@ -354,8 +389,8 @@ void FaultProxy::Accept() {
   }
 }
 
-const Fault* FaultProxy::FaultOf(const Connection& connection, Way way) const {
-  for (const Fault& fault : faults_) {
+FaultProxy::Injected* FaultProxy::FaultOf(const Connection& connection, Way way) {
+  for (Injected& fault : faults_) {
     if (fault.way == way && Matches(fault.traffic, connection.traffic)) return &fault;
   }
   return nullptr;
@@ -380,14 +415,20 @@ bool FaultProxy::ServeWay(Connection* connection, Way way) {
     pipe.DropAll();
     return true;
   }
-  const Fault* fault = FaultOf(*connection, way);
+  Injected* const fault = FaultOf(*connection, way);
   size_t most = pipe.Free(fault);
   if (fault != nullptr && fault->kind == Fault::Kind::kDelay) {
     most = std::min(most, pipe.Ripe(fault->delay, &connection->wake));
   }
+  if (fault != nullptr && fault->kind == Fault::Kind::kRate) {
+    pipe.HoldLittle(from);
+    most = fault->Ration(most, &connection->wake);
+  }
+  const uint64_t before = pipe.forwarded();
   if (!pipe.WriteTo(to, most)) return false;
-  (to_server ? connection->server_blocked : connection->client_blocked) =
-      pipe.Free(fault) > 0 && most > 0;
+  const uint64_t sent = pipe.forwarded() - before;
+  if (fault != nullptr) fault->allowance -= std::min(fault->allowance, sent);
+  (to_server ? connection->server_blocked : connection->client_blocked) = sent < most;
   if (fault != nullptr && pipe.Free(fault) == 0 && pipe.held() > 0) {
     if (fault->kind == Fault::Kind::kDrop) pipe.DropAll();
     if (fault->kind == Fault::Kind::kCut) {
@@ -430,6 +471,10 @@ SteadyClock::time_point FaultProxy::Sweep(std::vector<pollfd>* fds) {
   for (const auto& c : connections_) {
     c->ready = told || c->wake <= now;
     for (size_t i = 0; i < c->polled; ++i) c->ready |= (*fds)[polled++].revents != 0;
+  }
+  // The connections that share a rate take turns.
+  if (!connections_.empty()) {
+    connections_.splice(connections_.end(), connections_, connections_.begin());
   }
   Accept();
   *fds = {{.fd = wake_fd_.get(), .events = POLLIN}, {.fd = listen_fd_.get(), .events = POLLIN}};

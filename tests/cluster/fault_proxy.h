@@ -38,6 +38,7 @@ struct Fault {
     kDrop,   // they vanish, and only the two ends of the stream can notice that
     kCut,    // the connection is reset in both directions; a new one is served
     kDelay,  // each waits for `delay`
+    kRate,   // `bytes_per_second` pass, which the connections share fairly
   };
   Kind kind = Kind::kHold;
   Way way = Way::kToServer;
@@ -47,10 +48,13 @@ struct Fault {
   uint64_t after_messages = 0;
   uint64_t after_bytes = 0;
   std::chrono::milliseconds delay{0};
+  uint64_t bytes_per_second = 0;
 };
 
 // A TCP proxy in user space between one server and its clients, with faults on command. One thread;
-// every method is thread-safe. It never polls for a condition.
+// every method is thread-safe. It never polls for a condition. It cannot deliver a message twice:
+// HTTP/2 has no place for the same bytes again. The simulator does that
+// (tests/simulator/network.h).
 class FaultProxy {
  public:
   struct Counters {
@@ -88,6 +92,7 @@ class FaultProxy {
  private:
   class Pipe;
   struct Connection;
+  struct Injected;
 
   FaultProxy(int target_port, UniqueFd listen_fd, UniqueFd wake_fd, int port);
   void Run();
@@ -95,8 +100,7 @@ class FaultProxy {
   // Forwards the bytes that can be forwarded. False: the connection is closed.
   bool Serve(Connection* connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool ServeWay(Connection* connection, Way way) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  const Fault* FaultOf(const Connection& connection, Way way) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Injected* FaultOf(const Connection& connection, Way way) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool IsPartitioned(const Connection& connection) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Reset(Connection* connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Bury(Connection* connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -113,7 +117,7 @@ class FaultProxy {
   Mutex mu_;
   CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
-  std::vector<Fault> faults_ ABSL_GUARDED_BY(mu_);
+  std::vector<Injected> faults_ ABSL_GUARDED_BY(mu_);
   std::optional<Traffic> partition_ ABSL_GUARDED_BY(mu_);
   std::list<std::unique_ptr<Connection>> connections_ ABSL_GUARDED_BY(mu_);
   // Totals of closed connections, by kind of traffic and direction.

@@ -167,6 +167,31 @@ TEST_CASE("a delay is at least as long as it should be") {
   REQUIRE(std::chrono::steady_clock::now() - begin >= milliseconds(120));
 }
 
+TEST_CASE("connections share a rate, of one way") {
+  World world;
+  constexpr size_t kBytes = 400'000;
+  world->Inject({.kind = Fault::Kind::kRate, .way = Way::kToServer, .bytes_per_second = 2'000'000});
+  const auto begin = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::duration took[2];
+  std::vector<std::thread> clients;
+  for (auto& one : took) {
+    auto client = world.Dial();
+    auto server = world.Accept();
+    clients.emplace_back([&, c = std::move(client), s = std::move(server)] {
+      std::thread sender([&c] { c->Send(std::string(kBytes, 'x')); });
+      if (s->Hear(kBytes) == std::string(kBytes, 'x')) {
+        one = std::chrono::steady_clock::now() - begin;
+      }
+      // The other way is not slow.
+      if (!s->Send("y") || c->Hear(1) != "y") one = {};
+      sender.join();
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  CHECK(std::max(took[0], took[1]) >= milliseconds(380));
+  CHECK(std::min(took[0], took[1]) >= milliseconds(250));  // half of it would be 200
+}
+
 TEST_CASE("faults are for one kind of traffic, at a message") {
   World world;
   world->Inject({.kind = Fault::Kind::kCut,
