@@ -19,13 +19,17 @@ namespace {
 // Records a stream's answers and its end.
 class RecordingStream : public Stream {
  public:
-  void Send(Frame) override { ++answers; }
+  void Send(Frame frame) override {
+    ++answers;
+    last = std::move(frame);
+  }
   size_t queued_bytes() const override { return 0; }
   void Close(absl::Status status) override { closed = std::move(status); }
   void Abort() override {}
   StreamPeer peer() const override { return {"ipv4:127.0.0.1:1"}; }
 
   int answers = 0;
+  Frame last;
   std::optional<absl::Status> closed;
 };
 
@@ -95,6 +99,42 @@ TEST_CASE("of messages without payload nothing is held") {
   client.SendEmpty(/*more=*/false);
   CHECK(client.stream->answers == 1);
   CHECK_FALSE(client.stream->closed.has_value());
+}
+
+// Its client counts a request without a sign of life as lost.
+TEST_CASE("a pull that waits for its step is promised an answer, again and again") {
+  TestCore ps;
+  ps.Adopt(1, 1);
+  ps.Assign(1, Layout({Variable("w", {4}, 5)}, Sgd(1)));
+  ps.RunBackground();
+  HeldBytes held(1 << 30);
+  Client client(&ps, &held);
+  v1::PushPullHeader header;
+  header.set_sequence(9);
+  header.set_generation(1);
+  header.mutable_pull()->set_step(2);
+  v1::PullSection* const section = header.mutable_pull()->add_sections();
+  section->set_term(1);
+  section->add_entries();
+  client.handler->OnFrame(client.encoder.Finish(header));
+  CHECK(client.stream->answers == 0);
+  for (int promises = 1; promises <= 3; ++promises) {
+    client.parked.Promise();
+    REQUIRE(client.stream->answers == promises);
+    PushPullDecoder decoder;
+    v1::PushPullResponseHeader promise;
+    REQUIRE(decoder.Decode(std::move(client.stream->last), &promise).ok());
+    CHECK(promise.sequence() == 9);
+    CHECK(promise.more());
+    REQUIRE(promise.pulls_size() == 1);
+    CHECK(promise.pulls(0).status() == v1::LATER);
+  }
+  ps.Assign(1, Layout({Variable("w", {4}, 5)}, Sgd(1)), /*timeline=*/2);
+  ps.RunBackground();
+  client.parked.Release();
+  CHECK(client.stream->answers == 4);
+  client.parked.Promise();
+  CHECK(client.stream->answers == 4);
 }
 
 TEST_CASE("what a request holds is counted with all that it takes, until it ends") {

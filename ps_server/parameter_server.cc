@@ -138,6 +138,17 @@ ParameterServer::~ParameterServer() {
   background_.Drop();
 }
 
+absl::Status ParameterServer::Tick() {
+  PromiseParked();
+  return served_.Tick(core_->chief_connected());
+}
+
+void ParameterServer::PromiseParked() {
+  if (clock_.Now() < next_promise_) return;
+  next_promise_ = clock_.Now() + ParkedPulls::kPromiseEvery;
+  service_.PromiseParked();
+}
+
 std::string ParameterServer::StatusLine() const {
   return core_->chief_connected() ? "serves the job of the chief" : served_.WaitingLine();
 }

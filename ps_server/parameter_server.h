@@ -48,7 +48,9 @@ class ParameterServer : public ServingTask {
 
   // Logs which task it is waiting for. Errors: DeadlineExceeded if no chief has been connected for
   // chief_wait.
-  absl::Status Tick() override { return served_.Tick(core_->chief_connected()); }
+  absl::Status Tick() override;
+  // Part of Tick: gives signs of life to clients whose pulls wait for a step.
+  void PromiseParked();
   std::optional<TaskEnd> end() const override { return served_.end(); }
   std::string StatusLine() const override;
   // The loops are the tablet thread and the threads of the server.
@@ -82,6 +84,7 @@ class ParameterServer : public ServingTask {
   // Makes tablets and writes snapshots, so that no completion queue waits for a disk.
   SerialThread tablet_work_{"tablet_work"};
   SerialThread background_{"background"};
+  TimePoint next_promise_{};   // used by the thread that calls Tick
   uint64_t tablet_asked_ = 0;  // by Turns, which the tablet thread answers
   const std::shared_ptr<std::atomic<uint64_t>> tablet_answered_ =
       std::make_shared<std::atomic<uint64_t>>(0);

@@ -42,6 +42,11 @@ std::unique_ptr<PushPullRequest> ParkedPulls::Park(std::unique_ptr<PushPullReque
   return nullptr;
 }
 
+void ParkedPulls::Promise() {
+  MutexLock lock(&mu_);
+  for (const auto& request : parked_) request->Promise();
+}
+
 void ParkedPulls::Release() {
   std::vector<std::unique_ptr<PushPullRequest>> ready;
   {

@@ -1,6 +1,7 @@
 #ifndef COHORT_PS_SERVER_PARKED_PULLS_H_
 #define COHORT_PS_SERVER_PARKED_PULLS_H_
 
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -23,6 +24,10 @@ class ParkedPulls {
   // Answers the requests that need not wait any more, and drops those whose stream has ended. To be
   // called when a step was opened, and when tablets or the chief have changed.
   void Release();
+  // Promises an answer to all clients whose requests still wait. To be called every kPromiseEvery:
+  // a client counts a request without an answer or a promise as lost.
+  void Promise();
+  static constexpr std::chrono::seconds kPromiseEvery{2};
 
  private:
   // Returns the request if it need not wait.

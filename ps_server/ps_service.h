@@ -56,6 +56,10 @@ class PsService : public ChiefSink {
   void Send(Adoption::Connection connection, const v1::PsToChief& message) override;
   // See ParkedPulls::Release. Call it after Methods.
   void ReleaseParked() { parked_->Release(); }
+  // See ParkedPulls::Promise.
+  void PromiseParked() {
+    if (parked_ != nullptr) parked_->Promise();
+  }
 
   const CodecCounters& codec_counters() const { return codec_counters_; }
   const HeldBytes& held() const { return held_; }

@@ -119,6 +119,21 @@ absl::Status PushPullRequest::Park() {
       "unanswered requests hold all the memory that they may; this one has {} bytes", bytes);
 }
 
+void PushPullRequest::Promise() {
+  const std::shared_ptr<Stream> stream = stream_.lock();
+  if (stream == nullptr) return;
+  v1::PushPullResponseHeader promise;
+  promise.set_sequence(view_->sequence);
+  promise.set_generation(context_->data_path->generation());
+  promise.set_more(true);
+  for (const PullSectionView& section : view_->pull_sections) {
+    v1::PullResult* const result = promise.add_pulls();
+    result->set_tablet(section.tablet);
+    result->set_status(v1::LATER);
+  }
+  responder_.SendHeader(promise, stream.get());
+}
+
 void PushPullRequest::Answer() {
   if (const std::shared_ptr<Stream> stream = stream_.lock()) {
     responder_.Send(headers_.answer(), payload_, stream.get());
@@ -134,7 +149,7 @@ void PushPullRequest::AnswerError(const absl::Status& status) {
   StatusToProto(status, answer->mutable_error());
   payload_.clear();
   if (const std::shared_ptr<Stream> stream = stream_.lock()) {
-    responder_.SendError(*answer, stream.get());
+    responder_.SendHeader(*answer, stream.get());
   }
 }
 

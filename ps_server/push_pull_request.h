@@ -96,6 +96,9 @@ class PushPullRequest {
   // is kept for later. Error: ResourceExhausted if all requests together would hold too much; then
   // the request is to be answered at once.
   absl::Status Park();
+  // Tells the client that the answer to its pulls comes later, as a sign of life. May be called on
+  // any thread, again and again, before Answer.
+  void Promise();
   // Sends the answer. May be called on any thread.
   void Answer();
   // Answers with an error of the request as a whole.

@@ -66,7 +66,7 @@ void Responder::Lend(std::span<PayloadSlice> payload) {
   for (PayloadSlice& slice : payload) slice.lent = false;
 }
 
-void Responder::SendError(const v1::PushPullResponseHeader& header, Stream* stream) {
+void Responder::SendHeader(const v1::PushPullResponseHeader& header, Stream* stream) {
   stream->Send(encoder_.Finish(header));
 }
 

@@ -50,7 +50,7 @@ class Responder {
   // may be changed.
   void Send(v1::PushPullResponseHeader* header, std::span<PayloadSlice> payload, Stream* stream);
   // Sends a header alone.
-  void SendError(const v1::PushPullResponseHeader& header, Stream* stream);
+  void SendHeader(const v1::PushPullResponseHeader& header, Stream* stream);
 
   // Releases the memory that only answers of more than `slices` slices need. Returns the bytes that
   // are kept.

@@ -134,31 +134,57 @@ absl::Status Exchange::Begin(std::shared_ptr<const ProgramRoutes> routes, const 
 void Exchange::Poll(int64_t now_us, ExchangeSink* sink) {
   for (size_t s = 0; s < servers_.size() && state_ == State::kRunning; ++s) {
     Server& server = servers_[s];
-    if (server.phase == Phase::kInFlight && now_us >= server.deadline_us && pull_step_ > 0 &&
-        !PushPending(s)) {
-      // The server keeps the pull until the chief closes the step before, or the connection is
-      // mute.
-      sink->Reset(routes_->servers[s]);
-      Retry(s, now_us);
-    } else if (server.phase == Phase::kInFlight && now_us >= server.deadline_us) {
-      sink->Reset(routes_->servers[s]);
-      OnLost(routes_->servers[s].ps,
-             DeadlineExceeded("no answer for {} ms", options_.request_timeout_us / 1000), now_us);
+    if (server.phase == Phase::kInFlight && now_us >= server.watch.next_look_us()) {
+      Look(s, now_us, sink);
     }
     if (state_ == State::kRunning && server.phase == Phase::kDue && now_us >= server.due_us) {
       Build(s);
       ++counters_.requests;
       server.phase = Phase::kInFlight;
-      server.deadline_us = now_us + options_.request_timeout_us;
+      server.watch.Begin(now_us, options_.request_timeout_us);
       sink->Send(routes_->servers[s], {messages_.data(), used_});
     }
   }
   CheckHolds(now_us);
 }
 
+// Asks the sink whether a request that takes long is slow or lost.
+void Exchange::Look(size_t s, int64_t now_us, ExchangeSink* sink) {
+  const ServerRoute& route = routes_->servers[s];
+  RequestWatch& watch = servers_[s].watch;
+  const BytesMoved moved = sink->Moved(route);
+  const RequestWatch::Verdict verdict = watch.Look(moved, now_us);
+  if (verdict == RequestWatch::Verdict::kSlow) sink->OnSlow(route, Progress(s, moved, now_us));
+  if (verdict != RequestWatch::Verdict::kSilent) return;
+  sink->Reset(route);
+  // An older server keeps the pull of a step without a promise until the step before is closed.
+  if (pull_step_ > 0 && !PushPending(s) && !servers_[s].later) return Retry(s, now_us);
+  OnLost(route.ps,
+         DeadlineExceeded("no answer for {} ms; {}", watch.quiet_us(now_us) / 1000,
+                          Progress(s, moved, now_us)),
+         now_us);
+}
+
+std::string Exchange::Progress(size_t s, const BytesMoved& moved, int64_t now_us) const {
+  const bool pushes = PushPending(s);
+  uint64_t whole = 0;
+  for (size_t t = 0; t < tablets_.size(); ++t) {
+    if (routes_->tablets[t].server != static_cast<int>(s)) continue;
+    const int tablet = static_cast<int>(t);
+    whole += pushes ? plan_.push_bytes(tablet) : plan_.pull_bytes(tablet);
+  }
+  const uint64_t part = std::min(whole, pushes ? moved.sent : moved.received);
+  const double seconds = static_cast<double>(servers_[s].watch.age_us(now_us)) / 1e6;
+  return fmt::format("the {} ps:{} has {} {:.1f} of {:.1f} MB in {:.3g} s ({:.1f} MB/s)",
+                     pushes ? "push to" : "pull from", routes_->servers[s].ps,
+                     pushes ? "sent" : "received", static_cast<double>(part) / 1e6,
+                     static_cast<double>(whole) / 1e6, seconds,
+                     static_cast<double>(part) / 1e6 / std::max(seconds, 1e-6));
+}
+
 void Exchange::Unattended(int64_t us) {
   for (Server& server : servers_) {
-    if (server.phase == Phase::kInFlight) server.deadline_us += us;
+    if (server.phase == Phase::kInFlight) server.watch.Unattended(us);
   }
 }
 
@@ -167,7 +193,7 @@ int64_t Exchange::NextPoll() const {
   if (state_ != State::kRunning) return next;
   for (const Server& server : servers_) {
     if (server.phase == Phase::kDue) next = std::min(next, server.due_us);
-    if (server.phase == Phase::kInFlight) next = std::min(next, server.deadline_us);
+    if (server.phase == Phase::kInFlight) next = std::min(next, server.watch.next_look_us());
   }
   for (const Tablet& tablet : tablets_) {
     if (tablet.held_since_us >= 0) {
@@ -214,8 +240,7 @@ void Exchange::OnResponse(uint32_t ps, const v1::PushPullResponseHeader& header,
     if (state_ != State::kRunning) return;
     payload = payload.subspan(fields);
   }
-  server.deadline_us =
-      now_us + (server.later ? options_.later_timeout_us : options_.request_timeout_us);
+  server.watch.Heard(now_us);
   if (!ServerPending(static_cast<size_t>(s))) {
     server.phase = Phase::kIdle;
     server.backoff_us = 0;

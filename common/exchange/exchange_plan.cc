@@ -214,6 +214,24 @@ void ExchangePlan::AddPull(const ProgramRoutes& routes, const PullItem& item, bo
   }
 }
 
+uint64_t ExchangePlan::push_bytes(int tablet) const {
+  uint64_t bytes = 0;
+  for (int i = first_push(tablet); i >= 0; i = push(i).next) {
+    const PushPiece& piece = push(i);
+    if (piece.kind == PushKind::kRecordOnly) continue;
+    bytes += piece.count * (piece.unit_bytes + (piece.sparse ? sizeof(int64_t) : 0));
+  }
+  return bytes;
+}
+
+uint64_t ExchangePlan::pull_bytes(int tablet) const {
+  uint64_t bytes = 0;
+  for (int i = first_pull(tablet); i >= 0; i = pull(i).next) {
+    bytes += pull(i).count * pull(i).unit_bytes;
+  }
+  return bytes;
+}
+
 void ExchangePlan::Append(int tablet, const PushPiece& piece) {
   TabletLists& lists = lists_[static_cast<size_t>(tablet)];
   const int index = static_cast<int>(pushes_.size());

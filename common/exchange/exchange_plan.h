@@ -57,6 +57,9 @@ class ExchangePlan {
   const PushPiece& push(int index) const { return pushes_[static_cast<size_t>(index)]; }
   PullPiece& pull(int index) { return pulls_[static_cast<size_t>(index)]; }
   const PullPiece& pull(int index) const { return pulls_[static_cast<size_t>(index)]; }
+  // The payload of a tablet's pieces: pushed values with their keys, pulled values.
+  uint64_t push_bytes(int tablet) const;
+  uint64_t pull_bytes(int tablet) const;
 
  private:
   struct TabletLists {

@@ -29,6 +29,7 @@ class Network : public ExchangeSink {
     }
   }
   void Reset(const ServerRoute& server) override { ++life_[server.ps]; }
+  BytesMoved Moved(const ServerRoute&) override { return {}; }
 
   // Until the exchange ends.
   void Run() {

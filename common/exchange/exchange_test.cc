@@ -247,7 +247,7 @@ TEST_CASE("time in which nobody receives answers is not the silence of a server"
   RecordingSink sink;
   exchange.Poll(0, &sink);
   exchange.Unattended(5'000'000);
-  CHECK(exchange.NextPoll() == 5'100'000);
+  CHECK(exchange.NextPoll() == 5'025'000);
   exchange.Poll(5'099'999, &sink);
   CHECK(exchange.counters().resends == 0);
   exchange.Poll(5'100'000, &sink);
@@ -573,9 +573,103 @@ TEST_CASE("a pull that is promised for later is waited for") {
   REQUIRE(responses.size() == 2);
   Deliver(&exchange, 1, responses[0], 0);
   CHECK(exchange.state() == State::kRunning);
-  CHECK(exchange.NextPoll() == ExchangeOptions{}.later_timeout_us);
   Deliver(&exchange, 1, responses[1], 0);
   CHECK(exchange.state() == State::kDone);
+}
+
+// One server's requests, with the time limits of ExchangeOptions.
+struct WatchedPush {
+  WatchedPush() {
+    const PushBatch push = step.Push(3);
+    const PullBatch pull = step.Pull();
+    REQUIRE(exchange.Begin(world.MakeRoutes(), &push, &pull, 0).ok());
+    exchange.Poll(0, &sink);
+    for (const Response& r : world.servers[1].Handle(sink.sent[1][0])) Deliver(&exchange, 1, r, 0);
+  }
+  // Lets time pass, looking whenever the exchange wants to.
+  void PassUntil(int64_t us) {
+    while (exchange.state() == State::kRunning && exchange.NextPoll() <= us) {
+      now = exchange.NextPoll();
+      exchange.Poll(now, &sink);
+    }
+    now = us;
+  }
+
+  World world;
+  Exchange exchange{ExchangeOptions{}};
+  Step step{{1}};
+  RecordingSink sink;
+  int64_t now = 0;
+};
+
+TEST_CASE("a push that is slow but moves is never sent again, and is reported once") {
+  WatchedPush w;
+  for (int second = 1; second <= 100; ++second) {
+    w.sink.moved[0] = {.sent = static_cast<uint64_t>(second)};
+    w.PassUntil(second * 1'000'000);
+  }
+  CHECK(w.exchange.counters().resends == 0);
+  CHECK(w.sink.resets.empty());
+  REQUIRE(w.sink.slow.size() == 1);
+  CHECK(w.sink.slow[0] == "the push to ps:0 has sent 0.0 of 0.0 MB in 10 s (0.0 MB/s)");
+  for (const Response& r : w.world.servers[0].Handle(w.sink.sent[0][0])) {
+    Deliver(&w.exchange, 0, r, w.now);
+  }
+  CHECK(w.exchange.state() == State::kDone);
+  CHECK(w.world.servers[0].duplicates == 0);
+}
+
+TEST_CASE("a request is lost once nothing has moved for the timeout") {
+  WatchedPush w;
+  w.PassUntil(2'000'000);
+  w.sink.moved[0] = {.sent = 40};
+  SECTION("from the last look that saw bytes move") {
+    w.PassUntil(12'499'999);
+    CHECK(w.sink.resets.empty());
+    w.PassUntil(12'500'000);
+    CHECK(w.sink.resets == std::vector<uint32_t>{0});
+  }
+  SECTION("or an answer or a promise come") {
+    w.PassUntil(9'000'000);
+    Response promise;
+    promise.header.set_sequence(w.sink.sent[0][0][0].header.sequence());
+    promise.header.set_more(true);
+    v1::PullResult* const later = promise.header.add_pulls();
+    later->set_tablet(0);
+    later->set_status(v1::LATER);
+    Deliver(&w.exchange, 0, promise, w.now);
+    w.PassUntil(18'999'999);
+    CHECK(w.sink.resets.empty());
+    w.PassUntil(19'000'000);
+    CHECK(w.sink.resets == std::vector<uint32_t>{0});
+  }
+  CHECK(w.exchange.counters().resends == (w.sink.resets.empty() ? 0 : 1));
+}
+
+TEST_CASE("the failure of a silent server says what had moved, and how fast") {
+  WatchedPush w;
+  w.sink.moved[0] = {.sent = 40};
+  w.PassUntil(100'000'000);
+  REQUIRE(w.exchange.state() == State::kFailed);
+  CHECK_THAT(std::string(w.exchange.status().message()),
+             Catch::Contains("no answer for 10000 ms; the push to ps:0 has sent 0.0 of 0.0 MB in"));
+}
+
+TEST_CASE("what gRPC and the sockets hold may drain at the rate of the request") {
+  RequestWatch watch;
+  watch.Begin(0, 10'000'000);
+  // 160 MB at 0.4 MB/s: the last 8 MiB are in transit when everything has left the stream.
+  const int64_t sent_us = 380'000'000;
+  for (int64_t now = watch.next_look_us(); now < sent_us; now = watch.next_look_us()) {
+    const uint64_t sent = 8'000'000 + static_cast<uint64_t>(now) * 4 / 10;
+    REQUIRE(watch.Look({.sent = sent}, now) != RequestWatch::Verdict::kSilent);
+  }
+  int64_t silent_us = sent_us;
+  while (watch.Look({.sent = 160'000'000}, silent_us) != RequestWatch::Verdict::kSilent) {
+    silent_us = watch.next_look_us();
+  }
+  CHECK(silent_us - sent_us > 20'000'000);
+  CHECK(silent_us - sent_us < 40'000'000);
 }
 
 TEST_CASE("an input that makes no sense ends with an error that names it") {
@@ -694,6 +788,7 @@ TEST_CASE("the steady state allocates nothing") {
         testing::ResumeCounting();
       }
       void Reset(const ServerRoute&) override {}
+      BytesMoved Moved(const ServerRoute&) override { return {}; }
       RecordingSink* to_;
     } passing(&sink);
     testing::ResumeCounting();

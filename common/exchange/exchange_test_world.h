@@ -117,9 +117,15 @@ class RecordingSink : public ExchangeSink {
     for (const ExchangeMessage& message : messages) request.push_back(Copy(message));
   }
   void Reset(const ServerRoute& server) override { resets.push_back(server.ps); }
+  BytesMoved Moved(const ServerRoute& server) override { return moved[server.ps]; }
+  void OnSlow(const ServerRoute&, const std::string& progress) override {
+    slow.push_back(progress);
+  }
 
   std::map<uint32_t, std::vector<std::vector<Request>>> sent;
   std::vector<uint32_t> resets;
+  std::map<uint32_t, BytesMoved> moved;  // a test sets it
+  std::vector<std::string> slow;
 };
 
 // Delivers a response with its payload fields broken into pieces of `piece_bytes`.

@@ -61,6 +61,8 @@ class RemoteAccess::Impl : public ExchangeRunner {
   void OnEnded() override;
   void Send(const ServerRoute& server, std::span<const ExchangeMessage> messages) override;
   void Reset(const ServerRoute& server) override;
+  BytesMoved Moved(const ServerRoute& server) override;
+  void OnSlow(const ServerRoute& server, const std::string& progress) override;
 
   bool TakeLocalAnswers();
   LocalConnection* ConnectLocal(const ServerRoute& server);
@@ -259,6 +261,17 @@ void RemoteAccess::Impl::Reset(const ServerRoute& server) {
   if (link.local != nullptr) link.local->Drop();
   if (link.connection != nullptr) AvoidMuteSocket(*link.connection, &link);
   Drop(server.ps);
+}
+
+// A server of this process answers calls: nothing moves.
+BytesMoved RemoteAccess::Impl::Moved(const ServerRoute& server) {
+  const std::shared_ptr<PsConnection>& connection = links_[server.ps].connection;
+  return connection == nullptr ? BytesMoved() : connection->moved();
+}
+
+void RemoteAccess::Impl::OnSlow(const ServerRoute& server, const std::string& progress) {
+  if (options_.log == nullptr) return;
+  options_.log->Warning("slow_request", {{"ps", server.ps}, {"progress", progress}});
 }
 
 void RemoteAccess::Impl::Drop(uint32_t ps) {

@@ -43,6 +43,7 @@ absl::Status PsConnection::Open(const StreamClient::Options& options, Completion
 void PsConnection::Send(std::span<const ExchangeMessage> messages, PushPullEncoder* encoder,
                         PayloadLoan* loan) {
   ++unanswered_;
+  moved_before_ = stream_->moved();
   size_t rounded = 0;
   size_t total = 0;
   size_t in_place = 0;
@@ -101,6 +102,11 @@ void PsConnection::AddMapped(std::span<const ExchangeMessage> messages, v1::Shar
   sharing_.weights->AddTo(word);
 }
 
+BytesMoved PsConnection::moved() const {
+  const Stream::Moved now = stream_->moved();
+  return {.sent = now.sent - moved_before_.sent, .received = now.received - moved_before_.received};
+}
+
 void PsConnection::Abandon() {
   abandoned_ = true;
   stream_->Abort();
@@ -116,7 +122,6 @@ void PsConnection::OnFrame(Frame frame) {
   answered_ = true;
   for (size_t i = 0; i < fields_.size(); ++i) {
     const size_t bytes = fields_.bytes(i);
-    bytes_received_ += bytes;
     if (fields_.in_peers().empty() || fields_.in_peers()[i] == 0) {
       answer_bytes_ += SharedSegment::Aligned(bytes);
     }

@@ -11,6 +11,7 @@
 
 #include "common/exchange/exchange_message.h"
 #include "common/exchange/exchange_routes.h"
+#include "common/exchange/request_watch.h"
 #include "common/exchange/shared_payload_client.h"
 #include "common/rpc/push_pull/payload_fields.h"
 #include "common/rpc/push_pull/peer_segments.h"
@@ -65,7 +66,8 @@ class PsConnection : public StreamHandler {
   // True if this is a unix socket from which no answer has ever come: another process, or one that
   // hangs, may listen on its path.
   bool is_mute_socket() const { return on_unix_socket() && !answered_; }
-  uint64_t bytes_received() const { return bytes_received_; }
+  // Since the last Send.
+  BytesMoved moved() const;
 
   void OnFrame(Frame frame) override;
   bool ExpectsMore() override { return unanswered_ > 0; }
@@ -87,8 +89,8 @@ class PsConnection : public StreamHandler {
   std::shared_ptr<Stream> stream_;
   bool abandoned_ = false;
   bool answered_ = false;
-  uint64_t unanswered_ = 0;  // requests
-  uint64_t bytes_received_ = 0;
+  uint64_t unanswered_ = 0;     // requests
+  Stream::Moved moved_before_;  // the last Send
   // Decodes the current response; kept, so that reading allocates nothing.
   PushPullDecoder decoder_;
   v1::PushPullResponseHeader header_;

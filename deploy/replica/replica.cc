@@ -44,7 +44,10 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Start(const ReplicaFlags& flag
 }
 
 // The chief dials both parts, so one wait for it is enough.
-absl::Status Replica::Tick() { return worker_->Tick(); }
+absl::Status Replica::Tick() {
+  owner_->PromiseParked();
+  return worker_->Tick();
+}
 
 // The chief ends the job for both parts. It does not reach a part that it has not dialed yet, after
 // a restart of this task.

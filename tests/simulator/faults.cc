@@ -123,7 +123,8 @@ void Faults::CutNetwork() {
   Node* const b = Any();
   if (a == b) return;
   const int64_t us = world_->chance.Between(1'000, world_->chance.Percent(50) ? 50'000 : 1'500'000);
-  cluster_->network.Cut(a, b, world_->now_us() + us);
+  const bool one_way = rates_.one_way_percent > 0 && world_->chance.Percent(rates_.one_way_percent);
+  cluster_->network.Cut(a, b, world_->now_us() + us, one_way);
 }
 
 void Faults::ArmCrashPointOfAny() {

@@ -49,7 +49,8 @@ struct Statistics {
   uint64_t recomputed = 0;
   uint64_t partial = 0;
   uint64_t timelines = 0;
-  uint64_t pulled_ahead = 0;  // steps whose pull began before an earlier step had run
+  uint64_t slow_requests = 0;  // longer than the timeout, although their bytes moved
+  uint64_t pulled_ahead = 0;   // steps whose pull began before an earlier step had run
   // Synchronous steps and bounded staleness.
   uint64_t sync_runs = 0;  // without backup work
   uint64_t drop_runs = 0;
@@ -59,6 +60,7 @@ struct Statistics {
   uint64_t closes_repeated = 0;  // among them: because a restarted chief asked again
   uint64_t steps_abandoned = 0;
   uint64_t parked_pulls = 0;    // that waited for their step
+  uint64_t promises = 0;        // that their answers come later
   uint64_t refused_pushes = 0;  // answers DROPPED
   uint64_t dropped_closures = 0;
   uint64_t lost_results = 0;

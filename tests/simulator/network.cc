@@ -10,6 +10,19 @@ Stream::Side Other(Stream::Side side) {
   return side == Stream::kDialler ? Stream::kAcceptor : Stream::kDialler;
 }
 
+// Bytes on the wire. Only the data path has large messages.
+uint64_t BytesOf(const Message& message) {
+  constexpr uint64_t kHeader = 32;
+  const auto sum = [](const auto& data) {
+    uint64_t bytes = kHeader;
+    for (const auto& [words, size] : data.payload) bytes += size;
+    return bytes;
+  };
+  if (const auto* request = std::get_if<DataRequest>(&message)) return sum(*request);
+  if (const auto* response = std::get_if<DataResponse>(&message)) return sum(*response);
+  return 0;
+}
+
 // The kind of a message, for the trace.
 std::string Text(const Message& message) {
   if (const auto* request = std::get_if<DataRequest>(&message)) {
@@ -66,7 +79,8 @@ void Stream::Dial() {
   dialler.open = true;
   dialler.life = dialler.node->lives();
   dialler.heard_us = world->now_us();
-  const int64_t clear = network_->ClearAt(dialler.node, ends_[kAcceptor].node);
+  const int64_t clear = std::max(network_->ClearAt(dialler.node, ends_[kAcceptor].node),
+                                 network_->ClearAt(ends_[kAcceptor].node, dialler.node));
   const bool cut = clear > world->now_us() + network_->shape().connect_timeout_us;
   const int64_t takes = cut ? network_->shape().connect_timeout_us
                             : clear - world->now_us() + 2 * network_->Latency();
@@ -94,7 +108,13 @@ void Stream::Send(Side from, Message message) {
   Flight& flight = flight_[to];
   World* const world = network_->world();
   ++network_->counts.messages;
-  flight.last_us = std::max(flight.last_us, world->now_us() + network_->Latency());
+  int64_t left_us = world->now_us();
+  if (const uint64_t rate = network_->shape().bytes_per_second; rate > 0) {
+    flight.busy_until_us = std::max(flight.busy_until_us, left_us) +
+                           static_cast<int64_t>(BytesOf(message) * 1'000'000 / rate);
+    left_us = flight.busy_until_us;
+  }
+  flight.last_us = std::max(flight.last_us, left_us + network_->Latency());
   flight.messages.push_back(std::move(message));
   world->At(flight.last_us, [self = shared_from_this(), to] { self->Arrive(to); });
   // Later, because the sender is in the middle of a call.
@@ -108,7 +128,7 @@ void Stream::Arrive(Side to) {
   if (flight.messages.empty()) return;  // it was lost meanwhile
   World* const world = network_->world();
   End& end = ends_[to];
-  const int64_t clear = std::max(network_->ClearAt(ends_[0].node, ends_[1].node),
+  const int64_t clear = std::max(network_->ClearAt(ends_[Other(to)].node, end.node),
                                  alive(to) ? end.node->frozen_until_us() : 0);
   if (clear > world->now_us()) {
     flight.last_us = std::max(flight.last_us, clear);
@@ -119,12 +139,37 @@ void Stream::Arrive(Side to) {
   flight.messages.pop_front();
   if (!alive(to)) return;
   end.heard_us = world->now_us();
+  flight.arrived += BytesOf(message);
+  if (network_->shape().double_percent == 0 || kind_ != StreamKind::kData) {
+    return Deliver(to, std::move(message));
+  }
+  const Message copy = message;
+  Deliver(to, std::move(message));
+  DeliverAgain(to, copy);
+}
+
+void Stream::Deliver(Side to, Message message) {
+  World* const world = network_->world();
+  End& end = ends_[to];
+  if (!alive(to)) return;
   if (world->trace) {
     world->Trace("{} -> {}: {}", ends_[Other(to)].node->name(), end.node->name(), Text(message));
   }
   end.node->Run([&] {
     if (end.callbacks.on_message) end.callbacks.on_message(std::move(message));
   });
+}
+
+// Now and then. A request is doubled as a whole, because its messages only mean something together.
+void Stream::DeliverAgain(Side to, const Message& message) {
+  std::vector<Message>& request = flight_[to].request;
+  request.push_back(message);
+  const auto* const part = std::get_if<DataRequest>(&message);
+  if (part != nullptr && part->header.more()) return;
+  const std::vector<Message> whole = std::exchange(request, {});
+  if (!network_->world()->chance.Percent(network_->shape().double_percent)) return;
+  ++network_->counts.doubled;
+  for (const Message& again : whole) Deliver(to, again);
 }
 
 void Stream::Lose(Side to, bool all) {
@@ -150,9 +195,8 @@ void Stream::TellClosed(Side side, bool silent_counts) {
     End& end = self->ends_[side];
     World* const w = self->network_->world();
     if (!self->alive(side)) return;
-    const int64_t clear =
-        std::max(self->network_->ClearAt(self->ends_[0].node, self->ends_[1].node),
-                 end.node->frozen_until_us());
+    const int64_t clear = std::max(self->network_->ClearAt(self->ends_[Other(side)].node, end.node),
+                                   end.node->frozen_until_us());
     if (clear > w->now_us() || !self->flight_[side].messages.empty()) {
       self->flight_[side].last_us = std::max(self->flight_[side].last_us, clear);
       return self->TellClosed(side, silent_counts);
@@ -228,21 +272,22 @@ std::shared_ptr<Stream> Network::Dial(Node* from, Node* to, StreamKind kind,
   return stream;
 }
 
-int64_t Network::ClearAt(const Node* a, const Node* b) const {
-  for (const auto& [pair, until] : cuts_) {
-    if (until > world_->now_us() &&
-        ((pair.first == a && pair.second == b) || (pair.first == b && pair.second == a))) {
-      return until;
-    }
+int64_t Network::ClearAt(const Node* from, const Node* to) const {
+  for (const CutWay& cut : cuts_) {
+    if (cut.until_us > world_->now_us() && cut.from == from && cut.to == to) return cut.until_us;
   }
   return world_->now_us();
 }
 
-void Network::Cut(Node* a, Node* b, int64_t until_us) {
+// The pings of both ends of a stream need both ways: OnCut is for one way, too.
+void Network::Cut(Node* a, Node* b, int64_t until_us, bool one_way) {
   ++counts.cuts;
-  world_->Trace("{} and {} cannot reach each other until {}", a->name(), b->name(), until_us);
-  std::erase_if(cuts_, [&](const auto& cut) { return cut.second <= world_->now_us(); });
-  cuts_.emplace_back(std::pair<const Node*, const Node*>(a, b), until_us);
+  counts.one_way_cuts += one_way ? 1 : 0;
+  world_->Trace("{} {} {} until {}", a->name(), one_way ? "cannot reach" : "is cut off from",
+                b->name(), until_us);
+  std::erase_if(cuts_, [&](const CutWay& cut) { return cut.until_us <= world_->now_us(); });
+  cuts_.push_back({a, b, until_us});
+  if (!one_way) cuts_.push_back({b, a, until_us});
   std::erase_if(a->streams, [](const auto& weak) { return weak.expired(); });
   for (const auto& weak : std::vector(a->streams)) {
     const auto stream = weak.lock();

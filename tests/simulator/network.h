@@ -57,6 +57,8 @@ struct NetworkCounts {
   uint64_t lost_responses = 0;
   uint64_t breaks = 0;
   uint64_t cuts = 0;
+  uint64_t one_way_cuts = 0;  // among them
+  uint64_t doubled = 0;       // requests and answers that were delivered twice
 };
 
 // How long messages take.
@@ -70,6 +72,11 @@ struct NetworkShape {
   int64_t keepalive_us = 500'000;
   // A stream that ends after this time of silence is "lost silently".
   int64_t silence_us = 250'000;
+  // How fast the messages of the data path leave, in each direction of a stream; 0: at once.
+  uint64_t bytes_per_second = 0;
+  // Requests and answers of the data path that are delivered twice. Only a network of messages can
+  // do that; a proxy of a byte stream cannot.
+  uint64_t double_percent = 0;
 };
 
 class Network;
@@ -103,6 +110,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void OnDeath(Node* node);
   void OnCut(int64_t until_us);
   bool Between(const Node* a, const Node* b) const;
+  // Bytes of the data path that have arrived at this side so far.
+  uint64_t arrived(Side side) const { return flight_[side].arrived; }
 
  private:
   struct End {
@@ -115,9 +124,14 @@ class Stream : public std::enable_shared_from_this<Stream> {
   struct Flight {
     std::deque<Message> messages;  // on their way to this side
     int64_t last_us = 0;           // arrival of the last
+    int64_t busy_until_us = 0;     // when the link has taken the last
+    uint64_t arrived = 0;          // bytes of the data path
+    std::vector<Message> request;  // the messages of one request that have arrived, to be doubled
   };
 
   void Arrive(Side to);
+  void Deliver(Side to, Message message);
+  void DeliverAgain(Side to, const Message& message);
   // Drops the messages in flight to this side, except a prefix.
   void Lose(Side to, bool all);
   // Reports the close to this side, after the messages that still arrive.
@@ -138,15 +152,15 @@ class Network {
 
   // Starts to open a stream: on_open or on_closed follows.
   std::shared_ptr<Stream> Dial(Node* from, Node* to, StreamKind kind, Stream::Callbacks callbacks);
-  // No message passes between the two until then.
-  void Cut(Node* a, Node* b, int64_t until_us);
+  // No message passes between the two until then. One way: only those from `a` to `b` do not.
+  void Cut(Node* a, Node* b, int64_t until_us, bool one_way = false);
   // Breaks the stream of the next message of the data path that is sent, before it has arrived.
   void LoseNext() { lose_next_ = true; }
   bool TakeLoseNext() { return std::exchange(lose_next_, false); }
   // Breaks one stream of this node, if it has one.
   void BreakOne(Node* node);
-  // The time from which messages pass between the two; now if they pass already.
-  int64_t ClearAt(const Node* a, const Node* b) const;
+  // The time from which messages pass from one to the other; now if they pass already.
+  int64_t ClearAt(const Node* from, const Node* to) const;
 
   int64_t Latency();
   World* world() { return world_; }
@@ -157,8 +171,13 @@ class Network {
   World* const world_;
   const NetworkShape shape_;
   bool lose_next_ = false;
-  // The two nodes, and the end of their cut.
-  std::vector<std::pair<std::pair<const Node*, const Node*>, int64_t>> cuts_;
+  // A way that no message passes until then.
+  struct CutWay {
+    const Node* from;
+    const Node* to;
+    int64_t until_us;
+  };
+  std::vector<CutWay> cuts_;
 };
 
 }  // namespace cohort::simulator

@@ -197,6 +197,22 @@ void DrawModeChanges(Plan* plan) {
   plan->core.pull_ahead = 0;
 }
 
+// How the network treats large and doubled messages. It has random numbers of its own.
+void DrawLinks(Plan* plan) {
+  Chance chance(plan->seed ^ 0x117c);
+  plan->faults.one_way_percent = chance.Percent(40) ? 60 : 0;
+  plan->network.double_percent =
+      chance.Percent(20) ? static_cast<uint64_t>(chance.Between(2, 30)) : 0;
+  if (!chance.Percent(20)) return;
+  // A row, the smallest piece of an answer, takes up to half of request_timeout_us. A server has up
+  // to five rows, so a push or an answer may take two timeouts.
+  const uint64_t row_us = static_cast<uint64_t>(chance.Between(20, 100) * 1000);
+  plan->network.bytes_per_second = (plan->examples * 4 + 64) * 1'000'000 / row_us;
+  plan->exchange.chunk_bytes =
+      std::clamp<uint64_t>(plan->network.bytes_per_second / 20, 32, plan->exchange.chunk_bytes);
+  plan->core.closure_timeout_s = 8;
+}
+
 }  // namespace
 
 ModeSettings DrawSettings(Chance* chance) {
@@ -239,6 +255,7 @@ Plan::Plan(uint64_t s, PlantedBug b) : seed(s), bug(b) {
   exchange.chunk_bytes = static_cast<uint64_t>(chance.Between(64, 2048));
   DrawSteps(this);
   DrawModeChanges(this);
+  DrawLinks(this);
 }
 
 JobSchedule Plan::Schedule() const {
@@ -317,13 +334,14 @@ std::string Plan::Text() const {
       "faults per second for {} ms: worker {:.1f}, ps {:.1f}, chief {:.1f}, stream {:.1f}, message "
       "{:.1f}, cut {:.1f}, freeze {:.1f}, wedge {:.1f}, crash point {:.1f}, disk full {} %, "
       "directory "
-      "emptied {} %",
+      "emptied {} %, cuts of one way {} %; {} bytes per second (0: any), {} % of messages twice",
       seed, NameOf(mode), mode_changes, core.pull_ahead, core.closures_per_step,
       core.replicas_to_aggregate, core.staleness, has_idle ? ", an idle variable" : "",
       evaluates ? ", evaluations" : "", workers, ps, shards, epochs, examples, steps, batch,
       faults_for_us / 1000, faults.kill_worker, faults.kill_ps, faults.kill_chief,
       faults.break_stream, faults.lose_message, faults.cut_network, faults.freeze, faults.wedge,
-      faults.crash_point, faults.disk_full_percent, faults.empty_directory_percent);
+      faults.crash_point, faults.disk_full_percent, faults.empty_directory_percent,
+      faults.one_way_percent, network.bytes_per_second, network.double_percent);
 }
 
 // ------------------------------------------------------------------ programs

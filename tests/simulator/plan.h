@@ -21,6 +21,7 @@ struct FaultRates {
   double kill_chief = 0;
   double break_stream = 0;
   double cut_network = 0;
+  uint64_t one_way_percent = 0;  // share of cuts that stop only one direction
   double freeze = 0;
   double lose_message = 0;  // a message of the data path, and its stream with it
   double wedge = 0;         // a worker's step never ends, but the worker still answers

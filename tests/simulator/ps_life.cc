@@ -12,6 +12,8 @@
 namespace cohort::simulator {
 namespace {
 
+constexpr int64_t kPromiseEveryUs = 80'000;
+
 class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog {
  public:
   PsLife(Cluster* cluster, Node* node)
@@ -159,9 +161,35 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
     if (may_wait && core_->data_path()->MustWait(*whole->view)) {
       ++cluster_->ledger.statistics.parked_pulls;
       parked_.push_back(std::move(whole));
+      if (!std::exchange(promises_, true)) PromiseLater();
       return;
     }
     Answer(*whole);
+  }
+
+  // Signs of life for the clients of parked pulls, as ParkedPulls::Promise gives them.
+  void PromiseLater() {
+    node_->After(kPromiseEveryUs, [this] {
+      promises_ = !parked_.empty();
+      if (!promises_) return;
+      for (const std::unique_ptr<Request>& request : parked_) Promise(*request);
+      PromiseLater();
+    });
+  }
+  void Promise(const Request& request) {
+    const std::shared_ptr<Stream> stream = request.stream.lock();
+    if (stream == nullptr) return;
+    DataResponse promise;
+    promise.header.set_sequence(request.view->sequence);
+    promise.header.set_generation(core_->data_path()->generation());
+    promise.header.set_more(true);
+    for (const PullSectionView& section : request.view->pull_sections) {
+      v1::PullResult* const result = promise.header.add_pulls();
+      result->set_tablet(section.tablet);
+      result->set_status(v1::LATER);
+    }
+    ++cluster_->ledger.statistics.promises;
+    stream->Send(Stream::kAcceptor, std::move(promise));
   }
 
   void AnswerParked() {
@@ -264,6 +292,7 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
   std::deque<std::function<void()>> tablet_work_;
   std::shared_ptr<const v1::CloseStep> noted_;    // the newest step that is in the ledger
   std::vector<std::unique_ptr<Request>> parked_;  // pulls that wait for their step
+  bool promises_ = false;                         // PromiseLater will run
   DataPathScratch scratch_;
   std::unique_ptr<PsCore> core_;
 };

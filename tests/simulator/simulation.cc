@@ -25,12 +25,13 @@ class Simulation {
     world_.Trace("{}", plan_.Text());
     StartAll();
     faults_.Start();
-    const int64_t until = world_.now_us() + plan_.faults_for_us + kPatienceUs;
+    const int64_t patience_us = plan_.network.bytes_per_second > 0 ? 2 * kPatienceUs : kPatienceUs;
+    const int64_t until = world_.now_us() + plan_.faults_for_us + patience_us;
     while (!cluster_.finished && world_.events < kMostEvents && world_.Step(until)) {
     }
     if (!cluster_.finished) {
       cluster_.ledger.Violate("the job was not finished {} s after the faults ({} events)",
-                              (world_.now_us() - until + kPatienceUs) / 1'000'000, world_.events);
+                              (world_.now_us() - until + patience_us) / 1'000'000, world_.events);
       TellWhere();
     }
     CheckWeights();

@@ -35,6 +35,9 @@ TEST_CASE("whatever happens, each example is used exactly once") {
   CHECK(all.network.lost_responses > usual / 5);
   CHECK(all.network.lost_control > usual);
   CHECK(all.network.cuts > usual);
+  CHECK(all.network.one_way_cuts > usual / 10);
+  CHECK(all.network.doubled > usual);
+  CHECK(all.slow_requests > usual / 10);
   CHECK(all.workers_killed > usual);
   CHECK(all.ps_killed > usual / 2);
   CHECK(all.directories_emptied > usual / 20);
@@ -52,6 +55,7 @@ TEST_CASE("whatever happens, each example is used exactly once") {
   CHECK(all.closes_repeated > 0);
   CHECK(all.steps_abandoned > usual / 10);
   CHECK(all.parked_pulls > usual);
+  CHECK(all.promises > usual / 20);
   CHECK(all.refused_pushes > usual / 100);
   CHECK(all.dropped_closures > usual / 10);
   // One restart may lose many results, so runs that lose some are rare: 6 to 50 of 2,000 runs.

@@ -62,6 +62,10 @@ class StepThread {
   Fiber fiber_;
 };
 
+BytesMoved MovedOn(const Stream& stream) {
+  return {.sent = stream.arrived(Stream::kAcceptor), .received = stream.arrived(Stream::kDialler)};
+}
+
 class WorkerLife : public Life, public WorkerEffects, public StepVariables, ExchangeRunner {
  public:
   WorkerLife(Cluster* cluster, Node* node)
@@ -118,6 +122,7 @@ class WorkerLife : public Life, public WorkerEffects, public StepVariables, Exch
   struct Link {
     std::shared_ptr<Stream> stream;  // null: none is open
     uint64_t incarnation = 0;
+    BytesMoved moved;  // before the last Send
   };
 
   static WorkerCore::Options CoreOptionsOf(const Plan& plan, const Node& node) {
@@ -164,6 +169,11 @@ class WorkerLife : public Life, public WorkerEffects, public StepVariables, Exch
   void OnEnded() override;
   void Send(const ServerRoute& server, std::span<const ExchangeMessage> messages) override;
   void Reset(const ServerRoute& server) override { Drop(server.ps); }
+  BytesMoved Moved(const ServerRoute& server) override;
+  void OnSlow(const ServerRoute&, const std::string& progress) override {
+    ++cluster_->ledger.statistics.slow_requests;
+    world_->Trace("{}: {}", node_->name(), progress);
+  }
   Stream* Connect(const ServerRoute& server);
   void Drop(uint32_t ps);
   void OnResponse(uint32_t ps, const DataResponse& response);
@@ -222,6 +232,7 @@ void WorkerLife::OnEnded() {
 
 void WorkerLife::Send(const ServerRoute& server, std::span<const ExchangeMessage> messages) {
   Stream* const stream = Connect(server);
+  links_[server.ps].moved = MovedOn(*stream);
   for (const ExchangeMessage& message : messages) {
     DataRequest request{message.header, {}};
     for (const Bytes& bytes : message.payload) {
@@ -232,6 +243,13 @@ void WorkerLife::Send(const ServerRoute& server, std::span<const ExchangeMessage
     stream->Send(Stream::kDialler, std::move(request));
   }
   if (messages.back().header.has_push()) COHORT_CRASH_POINT("worker.push.sent");
+}
+
+BytesMoved WorkerLife::Moved(const ServerRoute& server) {
+  const Link& link = links_[server.ps];
+  if (link.stream == nullptr) return {};
+  const BytesMoved now = MovedOn(*link.stream);
+  return {.sent = now.sent - link.moved.sent, .received = now.received - link.moved.received};
 }
 
 Stream* WorkerLife::Connect(const ServerRoute& server) {

@@ -64,6 +64,13 @@ class Stream {
   virtual void Send(Frame frame) = 0;
   // Bytes that are queued and not yet passed to gRPC.
   virtual size_t queued_bytes() const = 0;
+  // Bytes of frames that the transport has taken, and of frames that were received; both only grow.
+  // Only the polling thread may ask. A stream that does not count them returns zeros.
+  struct Moved {
+    uint64_t sent = 0;
+    uint64_t received = 0;
+  };
+  virtual Moved moved() const { return {}; }
   // Sends what is queued, then ends the stream. OK is a clean close: the OnClosed of the peer gets
   // OK. From a server, another status arrives at the client as it is, with its FailureInfo. A
   // client can only cancel: frames may be lost, and the OnClosed of the server gets Unavailable. A

@@ -80,6 +80,7 @@ StreamBase::SendOp StreamBase::NextSend(Frame* frame) {
   SendOp op = SendOp::kNone;
   if (!broken_ && !queue_.empty()) {
     *frame = queue_.Pop();
+    sending_bytes_ = frame->size();
     op = SendOp::kWrite;
   } else {
     op = NextWhenFlushed();
@@ -147,6 +148,7 @@ void StreamBase::Reject(const absl::Status& status) {
 void StreamBase::OnRead(bool ok) {
   if (!ok) return EndReads();
   Frame frame = std::move(read_frame_);
+  moved_.received += frame.size();
   if (!muted_.load(std::memory_order_relaxed)) {
     handler_->OnFrame(std::move(frame));
     // A read tells the peer at once how much it may send. A delayed one does so with the answer.
@@ -187,6 +189,8 @@ void StreamBase::OnSent(bool ok) {
   {
     MutexLock lock(&mu_);
     sending_ = false;
+    if (ok) moved_.sent += sending_bytes_;
+    sending_bytes_ = 0;
     if (!ok) {
       broken_ = true;
       queue_.Clear();

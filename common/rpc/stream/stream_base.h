@@ -70,6 +70,7 @@ class StreamBase : public Stream, public std::enable_shared_from_this<StreamBase
  public:
   void Send(Frame frame) override;
   size_t queued_bytes() const override;
+  Moved moved() const override { return moved_; }
   void Close(absl::Status status) override;
   void Abort() override;
 
@@ -128,6 +129,7 @@ class StreamBase : public Stream, public std::enable_shared_from_this<StreamBase
   bool half_closed_ ABSL_GUARDED_BY(mu_) = false;  // client: our side has ended
   bool broken_ ABSL_GUARDED_BY(mu_) = false;       // nothing more is sent
   bool sending_ ABSL_GUARDED_BY(mu_) = false;      // a send operation is in flight
+  size_t sending_bytes_ ABSL_GUARDED_BY(mu_) = 0;  // size of its frame
   bool finishing_ ABSL_GUARDED_BY(mu_) = false;    // the operation is the last one
   bool finished_ ABSL_GUARDED_BY(mu_) = false;     // the last one was delivered
   bool finish_ok_ ABSL_GUARDED_BY(mu_) = false;    // server: our status was sent
@@ -157,6 +159,7 @@ class StreamBase : public Stream, public std::enable_shared_from_this<StreamBase
   // True if frames are no longer wanted: aborted, or closed at a server.
   std::atomic<bool> muted_{false};
   Frame read_frame_;  // loop's thread only
+  Moved moved_;       // loop's thread only
   Event read_event_{this, &StreamBase::OnRead};
   Event sent_event_{this, &StreamBase::OnSent};
   Event finished_event_{this, &StreamBase::OnFinished};
