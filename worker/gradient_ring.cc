@@ -162,7 +162,10 @@ absl::Status GradientRing::EnterGroup() {
   group.start_deadline = options_.deadline;
   group.deadline = options_.deadline;
   if (options_.should_stop) {
-    group.should_stop = [this] { return options_.should_stop(closure_); };
+    group.should_stop = [this] {
+      turns_.fetch_add(1, std::memory_order_relaxed);
+      return options_.should_stop(closure_);
+    };
   }
   COHORT_CRASH_POINT("replica.ring.entering");
   COHORT_ASSIGN_OR_RETURN(group_, CollectiveGroup::Start(group, options_.service));

@@ -80,6 +80,8 @@ class GradientRing final : public DenseSums {
     uint64_t early_sums = 0;  // begun while another bucket had gradients that were not final
   };
   Counters counters() const;
+  // How often the step thread has looked up while it waited for other replicas. Thread-safe.
+  uint64_t turns() const { return turns_.load(std::memory_order_relaxed); }
 
  private:
   // The step whose gradients are being summed.
@@ -127,6 +129,7 @@ class GradientRing final : public DenseSums {
   uint32_t summing_ = 0;        // the first buckets are in flight
   CollectiveCounters counted_;  // the group's, at the last CountBytes
 
+  std::atomic<uint64_t> turns_{0};
   std::atomic<uint64_t> sums_{0};
   std::atomic<uint64_t> early_sums_{0};
   std::atomic<uint64_t> bytes_sent_{0};

@@ -143,6 +143,7 @@ TEST_CASE("a replica that waits for others stops when its closure is unwanted") 
   replicas.stopped_ = 101;
   const v1::Closure first = Replicas::ClosureOf(0, 1, 1, 1, 1);
   CHECK(absl::IsCancelled(replicas.Run(0, first, 1).status()));  // while it enters the group
+  CHECK(replicas.ring(0).turns() > 0);
   replicas.stopped_ = 0;
   replicas.Step(2, 2, 1);
   replicas.stopped_ = 301;

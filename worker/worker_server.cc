@@ -263,8 +263,10 @@ std::string WorkerServer::StatusLine() const {
 
 std::vector<uint64_t> WorkerServer::Turns() {
   std::vector<uint64_t> turns = served_.Turns();
-  // With a server in this process, a step may need no turn of the network.
-  turns.push_back(remote_->turns() + step_metrics_.steps->value());
+  // With a server in this process, a step may need no turn of the network. A replica that waits for
+  // another one does not hang.
+  turns.push_back(remote_->turns() + step_metrics_.steps->value() +
+                  (ring_ == nullptr ? 0 : ring_->turns()));
   return turns;
 }
 

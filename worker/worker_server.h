@@ -125,10 +125,10 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   std::unique_ptr<LocalDevices> local_devices_;
   std::unique_ptr<PeerDevices> peer_devices_;
   std::unique_ptr<SegmentService> segments_;
-  WorkerService service_;                 // connects the streams of chiefs with the core
-  std::unique_ptr<RemoteAccess> remote_;  // the parameter servers
-  PeerService peers_;                     // streams of other replicas
-  std::unique_ptr<GradientRing> ring_;    // null: the worker is no replica
+  WorkerService service_;                    // connects the streams of chiefs with the core
+  std::unique_ptr<RemoteAccess> remote_;     // the parameter servers
+  PeerService peers_{options_.incarnation};  // streams of other replicas
+  std::unique_ptr<GradientRing> ring_;       // null: the worker is no replica
   mutable Mutex mu_;
   CondVar step_ended_;
   bool step_running_ ABSL_GUARDED_BY(mu_) = false;

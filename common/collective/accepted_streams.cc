@@ -24,14 +24,16 @@ AcceptedStreams::AcceptedStreams(std::vector<uint64_t> incarnations, std::vector
       wake_(std::move(wake)),
       streams_(incarnations_.size()) {}
 
+bool AcceptedStreams::Fits(const PeerStreamName& name) const {
+  return name.rank >= 0 && static_cast<size_t>(name.rank) < incarnations_.size() &&
+         name.rank != rank_ && name.incarnation == incarnations_[static_cast<size_t>(name.rank)] &&
+         name.target == incarnations_[static_cast<size_t>(rank_)];
+}
+
 std::unique_ptr<StreamHandler> AcceptedStreams::Accept(const PeerStreamName& name,
                                                        std::shared_ptr<Stream> stream) {
-  if (name.rank < 0 || static_cast<size_t>(name.rank) >= incarnations_.size()) return nullptr;
+  if (!Fits(name)) return nullptr;
   const size_t rank = static_cast<size_t>(name.rank);
-  if (name.rank == rank_ || name.incarnation != incarnations_[rank] ||
-      name.target != incarnations_[static_cast<size_t>(rank_)]) {
-    return nullptr;
-  }
   if (!stream->CheckClaim({Role::kWorker, workers_[rank]}).ok()) return nullptr;
   MutexLock lock(&mu_);
   // A client that tries again may come before the end of its last stream is known here.

@@ -27,6 +27,7 @@ class AcceptedStreams final : public PeerService::Acceptor,
   std::unique_ptr<StreamHandler> Accept(const PeerStreamName& name,
                                         std::shared_ptr<Stream> stream) override;
   void AcceptSocket(const PeerStreamName& name, UniqueFd connection) override;
+  bool Fits(const PeerStreamName& name) const override;
 
   // A connection that waits for the thread of the group.
   struct Socket {

@@ -233,7 +233,10 @@ void CollectiveGroup::Look(const ReduceScatter& operation, Watch* watch) {
   const bool paused = now - watch->last > options_.deadline / 2;
   watch->last = now;
   if (paused || watch->progress != counters_.bytes_received) {
-    *watch = {.base = now, .last = now, .progress = counters_.bytes_received};
+    *watch = {.base = now,
+              .last = now,
+              .progress = counters_.bytes_received,
+              .reported = watch->reported};
     return;
   }
   const Duration silent = now - watch->base;
@@ -243,9 +246,18 @@ void CollectiveGroup::Look(const ReduceScatter& operation, Watch* watch) {
     return Probe(operation.name());
   }
   // The others have time to answer, also if this process came late to ask them.
-  if (silent > options_.deadline && now - watch->probed > options_.deadline / 4) {
-    FailFor(operation);
+  if (silent <= options_.deadline || now - watch->probed <= options_.deadline / 4) return;
+  const auto [missing, what] = FindMissing(operation, watch->probed);
+  if (missing >= 0) {
+    return Fail(WithRank(DeadlineExceeded("{}: no progress for {:.1f} s: rank {}, {}, {}",
+                                          operation.name().ToString(), ToSeconds(options_.deadline),
+                                          missing, of(missing).ToString(), what),
+                         of(missing)),
+                missing);
   }
+  if (!std::exchange(watch->reported, true)) ReportSlow(operation);
+  watch->base = now;
+  watch->probed = TimePoint();
 }
 
 void CollectiveGroup::Probe(const OperationName& name) {
@@ -255,31 +267,40 @@ void CollectiveGroup::Probe(const OperationName& name) {
     if (rank == options_.rank || left_[static_cast<size_t>(rank)]) continue;
     name.Stamp(streams_.NewHeader(v1::PROBE));
     streams_.Send(rank);
+    streams_.Ask(rank);  // the thread of its group may be busy
   }
 }
 
-// The missing rank: one that is silent, else one that has not started the operation, else the one
-// whose chunks are missing.
-void CollectiveGroup::FailFor(const ReduceScatter& operation) {
-  int missing = -1;
-  const char* what = "sends nothing more";
-  for (const auto& [presence, text] :
-       {std::pair(Presence::kSilent, "does not answer"),
-        std::pair(Presence::kNotStarted, "has not started the operation")}) {
+// The rank has answered since it was asked.
+bool CollectiveGroup::IsAlive(int rank, TimePoint probed) const {
+  return presence_[static_cast<size_t>(rank)] != Presence::kSilent ||
+         streams_.alive_at(rank) >= probed;
+}
+
+// One that is silent. If all say that they take part and yet nothing comes, the one whose chunks
+// are missing.
+std::pair<int, const char*> CollectiveGroup::FindMissing(const ReduceScatter& operation,
+                                                         TimePoint probed) const {
+  bool all_started = true;
+  for (int rank = 0; rank < ranks(); ++rank) {
     if (options_.test_faults.names_its_sender) break;
-    for (int rank = 0; rank < ranks() && missing < 0; ++rank) {
-      if (rank == options_.rank || left_[static_cast<size_t>(rank)]) continue;
-      if (presence_[static_cast<size_t>(rank)] != presence) continue;
-      missing = rank;
-      what = text;
-    }
+    if (rank == options_.rank || left_[static_cast<size_t>(rank)]) continue;
+    if (!IsAlive(rank, probed)) return {rank, "does not answer"};
+    all_started &= presence_[static_cast<size_t>(rank)] == Presence::kStarted;
   }
-  if (missing < 0) missing = std::max(operation.WaitingFor(), 0);
-  Fail(WithRank(DeadlineExceeded("{}: no progress for {:.1f} s: rank {}, {}, {}",
-                                 operation.name().ToString(), ToSeconds(options_.deadline), missing,
-                                 of(missing).ToString(), what),
-                of(missing)),
-       missing);
+  if (!all_started) return {-1, ""};
+  return {std::max(operation.WaitingFor(), 0), "sends nothing more"};
+}
+
+void CollectiveGroup::ReportSlow(const ReduceScatter& operation) const {
+  if (options_.log == nullptr) return;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    if (rank == options_.rank || left_[static_cast<size_t>(rank)]) continue;
+    if (presence_[static_cast<size_t>(rank)] == Presence::kStarted) continue;
+    options_.log->Warning("collective_waits", {{"for", of(rank).ToString()},
+                                               {"to", "begin " + operation.name().ToString()},
+                                               {"seconds", ToSeconds(options_.deadline)}});
+  }
 }
 
 void CollectiveGroup::FailIfStopped(const OperationName& name) {
@@ -315,6 +336,11 @@ void CollectiveGroup::AwaitRelease(const ReduceScatter& operation) {
       base = now;
     }
     if (!failed_.ok() && now - base > kFailGrace) streams_.Abort();
+    // A rank that computes for long does not read meanwhile.
+    if (reader != options_.rank) {
+      if (failed_.ok() && now - base > options_.deadline / 2) streams_.Ask(reader);
+      base = std::max(base, streams_.alive_at(reader));
+    }
     if (failed_.ok() && now - base > options_.deadline) {
       Fail(WithRank(DeadlineExceeded("{}: rank {}, {}, does not read what was sent",
                                      operation.name().ToString(), reader, of(reader).ToString()),

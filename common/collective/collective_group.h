@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "common/collective/collective_options.h"
@@ -61,10 +62,11 @@ class CollectiveGroup final : private PeerStreams::Receiver {
   // name is in flight), FailedPrecondition (it has ended), or the error with which the group has
   // failed.
   absl::Status Begin(const ReduceScatterCall& call);
-  // Waits for the end of an operation. Its buffer belongs to the caller again, whatever the result.
-  // Once for each operation. Errors: DeadlineExceeded if another replica does not take part,
-  // Unavailable if it is lost. Both have a FailureInfo with role, index and incarnation of the
-  // missing replica. The group has then failed: every operation ends with this error, and a new
+  // Waits for the end of an operation, as long as the other replicas are alive: one that computes
+  // for long before it begins the operation is no failure. Its buffer belongs to the caller again,
+  // whatever the result. Once for each operation. Errors: DeadlineExceeded if another replica is
+  // silent, Unavailable if it is lost. Both have a FailureInfo with role, index and incarnation of
+  // the missing replica. The group has then failed: every operation ends with this error, and a new
   // group needs a new epoch.
   absl::Status Wait(const OperationName& name);
   // Makes progress without waiting.
@@ -77,10 +79,11 @@ class CollectiveGroup final : private PeerStreams::Receiver {
   enum class Presence : uint8_t { kSilent, kNotStarted, kStarted };
   // How long the waiting thread has seen no progress.
   struct Watch {
-    TimePoint base;      // when the newest progress was seen
-    TimePoint last;      // when the thread looked last
-    uint64_t progress;   // counters_.bytes_received at `base`
-    TimePoint probed{};  // when the other ranks were asked; never: the default
+    TimePoint base;         // when the newest progress was seen
+    TimePoint last;         // when the thread looked last
+    uint64_t progress;      // counters_.bytes_received at `base`
+    TimePoint probed{};     // when the other ranks were asked; never: the default
+    bool reported = false;  // that another rank is slow
   };
 
   explicit CollectiveGroup(const CollectiveGroupOptions& options, PeerService* service);
@@ -102,7 +105,10 @@ class CollectiveGroup final : private PeerStreams::Receiver {
 
   void Look(const ReduceScatter& operation, Watch* watch);
   void Probe(const OperationName& name);
-  void FailFor(const ReduceScatter& operation);
+  // The rank that does not take part any more; -1: all are alive, and some are busy.
+  std::pair<int, const char*> FindMissing(const ReduceScatter& operation, TimePoint probed) const;
+  void ReportSlow(const ReduceScatter& operation) const;
+  bool IsAlive(int rank, TimePoint probed) const;
   void FailIfStopped(const OperationName& name);
   void Fail(const absl::Status& status, int blamed);
   void AwaitRelease(const ReduceScatter& operation);

@@ -51,6 +51,9 @@ class TestRanks {
     servers_[static_cast<size_t>(rank)] = *std::move(server);
   }
 
+  // The rank is dead from now on.
+  void StopServing(int rank) { servers_[static_cast<size_t>(rank)] = nullptr; }
+
   CollectiveGroupOptions Options(int rank, uint64_t epoch) const {
     CollectiveGroupOptions options;
     options.ranks = ranks_;

@@ -7,10 +7,22 @@
 #include "common/rpc/stream/socket_stream.h"
 
 namespace cohort {
+namespace {
+
+constexpr char kAsks[] = "alive?";
+
+// The end of a stream that asked: it was closed with the answer.
+class AskedStream : public StreamHandler {
+ public:
+  void OnFrame(Frame) override {}
+  void OnClosed(const absl::Status&) override {}
+};
+
+}  // namespace
 
 std::string PeerStreamName::ToString() const {
-  return fmt::format("{} {} {} {} {} {}", group.generation, group.timeline, group.epoch, rank,
-                     incarnation, target);
+  return fmt::format("{} {} {} {} {} {}{}{}", group.generation, group.timeline, group.epoch, rank,
+                     incarnation, target, asks ? " " : "", asks ? kAsks : "");
 }
 
 std::optional<PeerStreamName> PeerStreamName::Parse(const std::string& text) {
@@ -19,10 +31,14 @@ std::optional<PeerStreamName> PeerStreamName::Parse(const std::string& text) {
   in >> name.group.generation >> name.group.timeline >> name.group.epoch >> name.rank >>
       name.incarnation >> name.target;
   if (in.fail()) return std::nullopt;
+  std::string rest;
+  name.asks = in >> rest && rest == kAsks;
   return name;
 }
 
-PeerService::PeerService(bool test_takes_any_group) : state_(std::make_shared<State>()) {
+PeerService::PeerService(uint64_t incarnation, bool test_takes_any_group)
+    : state_(std::make_shared<State>()) {
+  state_->incarnation = incarnation;
   state_->takes_any_group = test_takes_any_group;
 }
 
@@ -43,8 +59,22 @@ std::shared_ptr<PeerService::Acceptor> PeerService::Find(
   return fits ? state->acceptor : nullptr;
 }
 
+absl::Status PeerService::Answer(State* state, const PeerStreamName& name) {
+  MutexLock lock(&state->mu);
+  const bool means_this = state->incarnation == 0 || name.target == state->incarnation;
+  const bool may_come = !state->newest.has_value() || name.group > *state->newest;
+  const bool is_in =
+      state->newest == name.group && state->acceptor != nullptr && state->acceptor->Fits(name);
+  if (means_this && (may_come || is_in)) return absl::OkStatus();
+  return Unavailable("this process will not be in the group of epoch {}", name.group.epoch);
+}
+
 std::unique_ptr<StreamHandler> PeerService::Accept(State* state, std::shared_ptr<Stream> stream) {
   const auto name = PeerStreamName::Parse(stream->metadata(PeerStreamName::kKey));
+  if (name.has_value() && name->asks) {
+    stream->Close(Answer(state, *name));
+    return std::make_unique<AskedStream>();
+  }
   std::unique_ptr<StreamHandler> handler;
   if (const auto acceptor = Find(state, name); acceptor != nullptr) {
     handler = acceptor->Accept(*name, std::move(stream));
@@ -56,6 +86,9 @@ std::unique_ptr<StreamHandler> PeerService::Accept(State* state, std::shared_ptr
 void PeerService::TakeSocket(State* state, UniqueFd connection) {
   const std::optional<std::string> text = SocketStream::TakeName(connection);
   const auto name = PeerStreamName::Parse(text.value_or(""));
+  if (name.has_value() && name->asks) {
+    return SocketStream::Refuse(std::move(connection), Answer(state, *name));
+  }
   if (const auto acceptor = Find(state, name); acceptor != nullptr) {
     return acceptor->AcceptSocket(*name, std::move(connection));
   }

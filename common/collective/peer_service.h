@@ -37,6 +37,9 @@ struct PeerStreamName {
   int rank = 0;              // the client's rank
   uint64_t incarnation = 0;  // the client's incarnation
   uint64_t target = 0;       // the incarnation of the server
+  // No stream of the group, but a question: is the server's process alive, and will it be or is it
+  // a member of the group? The stream ends with OK if so. An older version refuses the stream.
+  bool asks = false;
 
   std::string ToString() const;
   static std::optional<PeerStreamName> Parse(const std::string& text);
@@ -44,7 +47,8 @@ struct PeerStreamName {
 
 // The server's side of /cohort.v1.Peer/Collective and of its SocketStreams: passes the streams of
 // other ranks to the group of this process. A task has one such service, and one group at a time.
-// Thread-safe.
+// It answers questions of other ranks itself, on threads that do not compute: a rank that computes
+// for long is alive. Thread-safe.
 class PeerService {
  public:
   static constexpr char kMethod[] = "/cohort.v1.Peer/Collective";
@@ -56,12 +60,15 @@ class PeerService {
     // Null refuses the stream.
     virtual std::unique_ptr<StreamHandler> Accept(const PeerStreamName& name,
                                                   std::shared_ptr<Stream> stream) = 0;
+    // True if the client is a member of the group, and means this one.
+    virtual bool Fits(const PeerStreamName& name) const = 0;
     // A connection for a SocketStream, which the thread of the group accepts or refuses.
     virtual void AcceptSocket(const PeerStreamName& name, UniqueFd connection) = 0;
   };
 
+  // `incarnation`: this process's; 0: it answers questions that mean another one, too.
   // `test_takes_any_group`: a planted bug.
-  explicit PeerService(bool test_takes_any_group = false);
+  explicit PeerService(uint64_t incarnation = 0, bool test_takes_any_group = false);
 
   // The methods for StreamServer::Start. They may outlive this object.
   StreamServer::Methods Methods() const;
@@ -82,6 +89,7 @@ class PeerService {
 
  private:
   struct State {
+    uint64_t incarnation = 0;      // constant
     bool takes_any_group = false;  // constant
     mutable Mutex mu;
     std::optional<GroupId> newest ABSL_GUARDED_BY(mu);
@@ -91,6 +99,8 @@ class PeerService {
   // The acceptor of the group that the stream is for. Null: the stream does not fit, or no group is
   // open.
   static std::shared_ptr<Acceptor> Find(State* state, const std::optional<PeerStreamName>& name);
+  // The answer to a question.
+  static absl::Status Answer(State* state, const PeerStreamName& name);
   static std::unique_ptr<StreamHandler> Accept(State* state, std::shared_ptr<Stream> stream);
   static void TakeSocket(State* state, UniqueFd connection);
 

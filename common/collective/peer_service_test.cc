@@ -22,6 +22,54 @@ TEST_CASE("the name of a stream travels as text") {
   CHECK(!PeerStreamName::Parse("1 2 3 x 5 6").has_value());
 }
 
+// A question is answered without the group's thread, and only with yes if this incarnation is in
+// the group or may come.
+TEST_CASE("a service answers whether its process takes part in a group") {
+  PeerService service(/*incarnation=*/10);
+  StreamServer::Options options = ListenOn({"127.0.0.1:0"});
+  options.take_socket = service.SocketTaker();
+  auto server = StreamServer::Start(options, service.Methods());
+  REQUIRE(server.ok());
+  const bool by_socket = GENERATE(true, false);
+  SocketLoop sockets;
+  CompletionLoop loop;
+  auto client = StreamClient::Create((*server)->addresses()[0], {});
+  REQUIRE(client.ok());
+  const auto ask = [&](GroupId group, int rank, uint64_t incarnation, uint64_t target) {
+    PeerStreamName name{group, rank, incarnation, target};
+    name.asks = true;
+    REQUIRE(PeerStreamName::Parse(name.ToString())->asks);
+    Recorder recorder;
+    if (by_socket) {
+      const auto stream =
+          SocketStream::Dial(&sockets, (*server)->addresses()[0], name.ToString(), &recorder);
+      while (recorder.closed() == 0 && sockets.PollOnce(TestDeadline())) {
+      }
+    } else {
+      StreamClient::OpenOptions open;
+      open.metadata[PeerStreamName::kKey] = name.ToString();
+      const auto stream = (*client)->Open(PeerService::kMethod, &recorder, &loop, open);
+      loop.RunUntil([&] { return recorder.closed() > 0; }, TestDeadline());
+    }
+    REQUIRE(recorder.closed() == 1);
+    if (!recorder.status().ok()) CHECK(absl::IsUnavailable(recorder.status()));
+    return recorder.status().ok();
+  };
+  CHECK(ask({1, 1, 5}, 1, 20, 10));  // it may come
+  CHECK_FALSE(ask({1, 1, 5}, 1, 20, 11));
+  const auto acceptor = std::make_shared<AcceptedStreams>(
+      std::vector<uint64_t>{10, 20}, std::vector<int>{0, 1}, 0, [&] { loop.Wake(); });
+  REQUIRE(service.Open({1, 1, 5}, acceptor).ok());
+  CHECK(ask({1, 1, 5}, 1, 20, 10));
+  CHECK(ask({1, 1, 6}, 1, 20, 10));
+  CHECK_FALSE(ask({1, 1, 4}, 1, 20, 10));
+  CHECK_FALSE(ask({1, 1, 5}, 1, 21, 10));  // not a member
+  service.Close();
+  CHECK_FALSE(ask({1, 1, 5}, 1, 20, 10));
+  CHECK(service.refused() == 0);
+  acceptor->Detach();
+}
+
 TEST_CASE("a service has one group at a time, and later ones are newer") {
   PeerService service;
   CompletionLoop loop;

@@ -82,20 +82,27 @@ absl::Status PeerStreams::Connect() {
   return AwaitAll();
 }
 
+// Waits as long as the ranks that are not there answer questions: they may compute for long before
+// they enter the group.
 absl::Status PeerStreams::AwaitAll() {
-  TimePoint deadline = Now() + options_.start_deadline;
   const Duration slice = options_.start_deadline / 8;
-  TimePoint last = Now();
+  const TimePoint begin = Now();
+  TimePoint last = begin;
+  bool reported = false;
+  for (Link& link : links_) link.alive_at = begin;
   while (true) {
     const TimePoint now = Now();
-    // This process was stopped: it has not asked the others meanwhile.
-    if (now - last > 2 * slice) deadline = std::max(deadline, now + 2 * slice);
+    const bool paused = now - last > 2 * slice;
     last = now;
     bool all = true;
-    TimePoint next = std::min(deadline, now + slice);
+    TimePoint next = now + slice;
     for (Link& link : links_) {
       if (link.rank == options_.rank) continue;
       all &= ready(link);
+      // This process was stopped: it has not asked the others meanwhile.
+      if (paused)
+        link.alive_at = std::max(link.alive_at, now + 2 * slice - options_.start_deadline);
+      if (!ready(link) && now - link.alive_at > options_.start_deadline / 2) Ask(link.rank);
       if (link.in != nullptr) continue;
       if (link.retry_at <= Now()) {
         Dial(&link);
@@ -105,7 +112,8 @@ absl::Status PeerStreams::AwaitAll() {
     }
     if (all) break;
     COHORT_RETURN_IF_ERROR(start_error_);
-    if (Now() >= deadline) return MissingRanks();
+    COHORT_RETURN_IF_ERROR(CheckSilence());
+    if (now - begin >= options_.start_deadline && !std::exchange(reported, true)) ReportWaiting();
     if (options_.should_stop && options_.should_stop()) {
       return Cancelled("the start of the collective group was stopped on rank {}", options_.rank);
     }
@@ -115,29 +123,62 @@ absl::Status PeerStreams::AwaitAll() {
   return absl::OkStatus();
 }
 
-absl::Status PeerStreams::MissingRanks() const {
+absl::Status PeerStreams::CheckSilence() const {
   std::string names;
   const CollectiveRank* first = nullptr;
   for (const Link& link : links_) {
     if (link.rank == options_.rank || ready(link)) continue;
+    if (Now() - link.alive_at < options_.start_deadline) continue;
     const CollectiveRank& rank = options_.ranks[static_cast<size_t>(link.rank)];
     if (first == nullptr) first = &rank;
     names += fmt::format("{}rank {}, {}", names.empty() ? "" : "; ", link.rank, rank.ToString());
     if (!link.last_error.ok()) names += fmt::format(": {}", std::string(link.last_error.message()));
   }
+  if (first == nullptr) return absl::OkStatus();
   return WithRank(
-      DeadlineExceeded("the collective group of epoch {} is incomplete after {:.1f} s: {}",
-                       options_.group.epoch, ToSeconds(options_.start_deadline), names),
+      DeadlineExceeded(
+          "the collective group of epoch {} is incomplete after {:.1f} s of silence: {}",
+          options_.group.epoch, ToSeconds(options_.start_deadline), names),
       *first);
 }
 
-void PeerStreams::Dial(Link* link) {
+void PeerStreams::ReportWaiting() const {
+  if (options_.log == nullptr) return;
+  for (const Link& link : links_) {
+    if (link.rank == options_.rank || ready(link)) continue;
+    options_.log->Warning("collective_waits",
+                          {{"for", options_.ranks[static_cast<size_t>(link.rank)].ToString()},
+                           {"to", fmt::format("enter the group of epoch {}", options_.group.epoch)},
+                           {"seconds", ToSeconds(options_.start_deadline)}});
+  }
+}
+
+PeerStreamName PeerStreams::NameFor(int rank) const {
   PeerStreamName name;
   name.group = options_.group;
   name.rank = options_.rank;
   name.incarnation = options_.own().incarnation;
-  name.target = options_.ranks[static_cast<size_t>(link->rank)].incarnation;
-  link->in = transport_->Dial(link->rank, name, link);
+  name.target = options_.ranks[static_cast<size_t>(rank)].incarnation;
+  return name;
+}
+
+void PeerStreams::Dial(Link* link) {
+  link->in = transport_->Dial(link->rank, NameFor(link->rank), link);
+}
+
+void PeerStreams::Ask(int rank) {
+  Question& question = link(rank)->question;
+  if (question.stream != nullptr || closed_ || Now() < question.again_at) return;
+  question.again_at = Now() + std::min(kLongestRetryDelay, options_.start_deadline / 8);
+  PeerStreamName name = NameFor(rank);
+  name.asks = true;
+  question.link = link(rank);
+  question.stream = transport_->Dial(rank, name, &question);
+}
+
+void PeerStreams::Question::OnClosed(const absl::Status& status) {
+  stream = nullptr;
+  if (status.ok()) link->alive_at = link->owner->Now();
 }
 
 bool PeerStreams::Poll(TimePoint deadline) {
@@ -350,6 +391,7 @@ void PeerStreams::Close(const absl::Status& status, int blamed) {
       link.rank == blamed ? link.out->Abort() : link.out->Close(status);
     }
     if (link.in != nullptr) status.ok() ? link.in->Close(status) : link.in->Abort();
+    if (link.question.stream != nullptr) link.question.stream->Abort();
   }
 }
 
@@ -358,6 +400,7 @@ void PeerStreams::Abort() {
   for (Link& link : links_) {
     if (link.out != nullptr) link.out->Abort();
     if (link.in != nullptr) link.in->Abort();
+    if (link.question.stream != nullptr) link.question.stream->Abort();
   }
 }
 
@@ -366,8 +409,9 @@ PeerStreams::~PeerStreams() {
   service_->Close();
   Close(started_ ? absl::OkStatus() : Unavailable("the group was not completed"), -1);
   const auto ended = [&] {
-    return accepted_->empty() && std::all_of(links_.begin(), links_.end(),
-                                             [](const Link& link) { return link.in == nullptr; });
+    return accepted_->empty() && std::all_of(links_.begin(), links_.end(), [](const Link& link) {
+             return link.in == nullptr && link.question.stream == nullptr;
+           });
   };
   const TimePoint deadline = Now() + kCloseGrace;
   while (!ended() && Now() < deadline) Poll(deadline);

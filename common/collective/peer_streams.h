@@ -80,6 +80,12 @@ class PeerStreams {
   // The rank for which most bytes are queued, and how many.
   std::pair<int, size_t> SlowestReader() const;
 
+  // Asks the process of a rank whether it is alive (PeerStreamName::asks). A thread that does not
+  // compute answers.
+  void Ask(int rank);
+  // When the newest answer came.
+  TimePoint alive_at(int rank) const { return links_[static_cast<size_t>(rank)].alive_at; }
+
   // Drops a frame, and tells its sender if its cell is free.
   void Release(std::unique_ptr<ReceivedFrame> frame);
 
@@ -90,6 +96,16 @@ class PeerStreams {
   void Abort();
 
  private:
+  struct Link;
+  // Whether the process of a rank is alive.
+  struct Question : public StreamHandler {
+    void OnFrame(Frame) override {}
+    void OnClosed(const absl::Status& status) override;
+
+    Link* link = nullptr;
+    std::shared_ptr<Stream> stream;  // null: nothing is asked
+    TimePoint again_at{};            // no earlier question
+  };
   struct Link : public StreamHandler {
     void OnFrame(Frame frame) override { owner->OnFrame(this, std::move(frame)); }
     void OnClosed(const absl::Status& status) override { owner->OnLinkClosed(this, status); }
@@ -100,16 +116,21 @@ class PeerStreams {
     std::shared_ptr<Stream> in;   // frames from the rank come here; null: not open
     std::shared_ptr<Stream> out;  // opened by the rank; null: not open
     bool hello = false;           // the rank has accepted `in`
+    TimePoint alive_at{};
     TimePoint retry_at{};
     Duration retry_delay = std::chrono::milliseconds(10);
     absl::Status last_error;
     std::unique_ptr<SharedSegment> segment;  // the memory of the rank before, mapped here
     bool segment_told = false;               // that rank knows that it is mapped
     bool reads_segment = false;              // the next rank has mapped this rank's segment
+    Question question;
   };
 
   absl::Status AwaitAll();
-  absl::Status MissingRanks() const;
+  // DeadlineExceeded if a rank that is not ready was silent for start_deadline.
+  absl::Status CheckSilence() const;
+  void ReportWaiting() const;
+  PeerStreamName NameFor(int rank) const;
   void Dial(Link* link);
   bool ready(const Link& link) const { return link.hello && link.out != nullptr; }
   void TakeAccepted();

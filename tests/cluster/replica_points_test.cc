@@ -258,8 +258,9 @@ TEST_CASE("links between replicas that lose everything", "[every]") {
   }
 }
 
-// Its streams stay open, and the chief hears it, but it does nothing for the ring.
-TEST_CASE("a rank that hangs is named after the deadline", "[every]") {
+// Its streams stay open, and the chief hears it, but it does nothing for the ring. It could also
+// compute, so the others name it and wait.
+TEST_CASE("a rank that hangs is named after the deadline, and waited for", "[every]") {
   for (const char* point : {"replica.ring.entering", "replica.ring.chunk_added"}) {
     INFO(point);
     Scenario s(Scenario::Body::kProcesses, "replica-hangs",
@@ -268,7 +269,7 @@ TEST_CASE("a rank that hangs is named after the deadline", "[every]") {
     s.Check(s->Start(TaskRole::kWorker, 1, {"--crash_point", fmt::format("{}:1:hold", point)}));
     s.Check(s->Start(TaskRole::kWorker, 2));
     s.Check(s->Start(TaskRole::kChief, 0));
-    s.Said(TaskRole::kChief, 0, {"step_repeated", "worker:1"}, seconds(90));
+    s.Said(TaskRole::kWorker, 0, {"collective_waits", "worker:1"}, seconds(90));
     s.Bounce(TaskRole::kWorker, 1);
     s.Finish();
     CheckWeights(Sums::kRing, Undisturbed(kLinkSteps), &s);

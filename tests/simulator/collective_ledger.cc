@@ -32,11 +32,21 @@ Counts CollectiveStatistics::AllCounts() {
   };
 }
 
-int64_t CollectiveLedger::AwayIn(int rank, int64_t from, int64_t to) const {
+int64_t CollectiveLedger::TimeIn(const Spans& spans, int64_t from, int64_t to) {
   int64_t all = 0;
-  for (const auto& [begin, end] : of(rank).away) {
+  for (const auto& [begin, end] : spans) {
     all += std::max<int64_t>(0, std::min(end, to) - std::max(begin, from));
   }
+  return all;
+}
+
+int64_t CollectiveLedger::AwayIn(int rank, int64_t from, int64_t to) const {
+  return TimeIn(of(rank).away, from, to);
+}
+
+int64_t CollectiveLedger::BusyIn(int64_t from, int64_t to) const {
+  int64_t all = 0;
+  for (const Truth& rank : ranks_) all += TimeIn(rank.busy, from, to);
   return all;
 }
 
@@ -49,15 +59,17 @@ void CollectiveLedger::CheckComplete(int rank, uint64_t epoch) {
   }
 }
 
-// A rank is missing if it was disturbed shortly before, was away for long, has left the group, or
-// has not begun what the others wait for.
+// A rank is missing if it was disturbed shortly before, was away for long, or has left the group.
+// One that has not begun what the others wait for may be busy.
 bool CollectiveLedger::IsMissing(int rank, uint64_t incarnation, const FailureSeen& seen) const {
   const Truth& truth = of(rank);
   if (truth.incarnation != incarnation) return true;
   const int64_t patience = MicrosOf(seen.name == nullptr ? plan_.start_deadline : plan_.deadline);
-  // The one who reports may have been away itself after the group had failed.
+  // The one who reports may have been away itself after the group had failed. And a rank that is
+  // busy notices late that a stream has broken, and ends the others then.
+  const int64_t since = seen.at_us - 8 * patience;
   const int64_t from =
-      seen.at_us - 2 * patience - AwayIn(seen.by, seen.at_us - 8 * patience, seen.at_us);
+      seen.at_us - 2 * patience - AwayIn(seen.by, since, seen.at_us) - BusyIn(since, seen.at_us);
   const auto disturbed = [&](const auto& span) {
     return span.first <= seen.at_us && span.second >= from;
   };
@@ -66,10 +78,7 @@ bool CollectiveLedger::IsMissing(int rank, uint64_t incarnation, const FailureSe
   if (AwayIn(rank, from, seen.at_us) >= long_us) return true;
   const auto entered = truth.entered.find(seen.epoch);
   if (entered == truth.entered.end() || entered->second > seen.at_us - long_us) return true;
-  if (truth.left.contains(seen.epoch)) return true;
-  if (seen.name == nullptr) return false;
-  const auto begun = truth.begun.find({seen.epoch, *seen.name});
-  return begun == truth.begun.end() || begun->second > seen.at_us - long_us;
+  return truth.left.contains(seen.epoch);
 }
 
 void CollectiveLedger::CheckFailure(const FailureSeen& seen, const absl::Status& status) {

@@ -65,17 +65,19 @@ class CollectiveLedger {
 
   // The truth. Times in microseconds.
   void Started(int rank, uint64_t incarnation) { of(rank).incarnation = incarnation; }
-  // The rank does nothing in this span: it is stopped, or calculates.
+  // The rank does nothing in this span: it is stopped.
   void Away(int rank, int64_t from, int64_t to) { of(rank).away.emplace_back(from, to); }
+  // The rank calculates in this span, for long. It is not missing, but notices later what happens.
+  void Busy(int rank, int64_t from, int64_t to) { of(rank).busy.emplace_back(from, to); }
   // The rank is dead, or a stream of it was cut or broken.
   void Disturbed(int rank, int64_t from, int64_t to) { of(rank).disturbed.emplace_back(from, to); }
   void Enters(int rank, uint64_t epoch, int64_t at) { of(rank).entered[epoch] = at; }
   void Leaves(int rank, uint64_t epoch, int64_t at) { of(rank).left.try_emplace(epoch, at); }
-  void Begins(int rank, uint64_t epoch, const OperationName& name, int64_t at) {
-    of(rank).begun[{epoch, name}] = at;
-  }
   // Time that the rank was away in this span.
   int64_t AwayIn(int rank, int64_t from, int64_t to) const;
+
+  // The same for the spans in which ranks were busy, of all ranks together.
+  int64_t BusyIn(int64_t from, int64_t to) const;
 
   // A group is complete at one rank: all others must have entered its epoch.
   void CheckComplete(int rank, uint64_t epoch);
@@ -90,12 +92,13 @@ class CollectiveLedger {
   struct Truth {
     uint64_t incarnation = 0;
     Spans away;
+    Spans busy;
     Spans disturbed;
     std::map<uint64_t, int64_t> entered;  // epochs
     std::map<uint64_t, int64_t> left;
-    std::map<std::pair<uint64_t, OperationName>, int64_t> begun;
   };
 
+  static int64_t TimeIn(const Spans& spans, int64_t from, int64_t to);
   Truth& of(int rank) { return ranks_[static_cast<size_t>(rank)]; }
   const Truth& of(int rank) const { return ranks_[static_cast<size_t>(rank)]; }
   bool IsMissing(int rank, uint64_t incarnation, const FailureSeen& seen) const;

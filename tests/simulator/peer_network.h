@@ -50,7 +50,10 @@ class ProcessThread {
 // What one process has of the network.
 struct PeerProcess {
   PeerProcess(Node* n, Network* net, bool takes_any_group)
-      : node(n), network(net), thread(n, net->world()), service(takes_any_group) {}
+      : node(n),
+        network(net),
+        thread(n, net->world()),
+        service(n->incarnation(), takes_any_group) {}
 
   // Another process has dialed this one.
   void Accept(const std::shared_ptr<Stream>& wire);

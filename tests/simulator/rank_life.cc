@@ -10,8 +10,11 @@ namespace {
 
 // How long the end of a group may take (peer_streams.cc), and what the simulated transport adds.
 constexpr int64_t kCloseUs = 3'000'000;
-// A call of Wait ends one deadline after the last progress. More than this number is never needed.
-constexpr int64_t kMostDeadlines = 6;
+// A call of Wait ends one deadline after the last progress or sign of life. More than this number
+// is never needed: each rank may calculate for several deadlines before it begins an operation.
+constexpr int64_t kMostDeadlines = 20;
+// The same for starts.
+constexpr int64_t kMostStartDeadlines = 6;
 // A process that has two announcements usually takes the newer one.
 constexpr uint64_t kOldEpochPercent = 30;
 // Their memory is written when they have ended, and freed later: who still reads it sees other
@@ -110,7 +113,8 @@ void RankLife::Join(const EpochAnnouncement& announcement) {
   const int64_t begin_us = now_us();
   auto group = CollectiveGroup::Start(OptionsOf(announcement), &process_.service);
   if (process_.thread.dead()) return;
-  CheckTime("the start", begin_us, MicrosOf(around_->plan().start_deadline) + kCloseUs);
+  CheckTime("the start", begin_us,
+            kMostStartDeadlines * MicrosOf(around_->plan().start_deadline) + kCloseUs);
   if (!group.ok()) {
     ++ledger_->statistics.failed_starts;
     around_->world()->Trace("{}: {}", node_->name(), group.status().ToString());
@@ -144,8 +148,7 @@ void RankLife::Train(CollectiveGroup* group, const EpochAnnouncement& announceme
 void RankLife::Pause() {
   const int64_t begin_us = now_us();
   const int64_t until_us = begin_us + around_->PauseOf(rank_);
-  // Usual pauses are not away, or every rank that calculates would be missing.
-  if (until_us - begin_us > around_->plan().compute_us) ledger_->Away(rank_, begin_us, until_us);
+  if (until_us - begin_us > around_->plan().compute_us) ledger_->Busy(rank_, begin_us, until_us);
   while (now_us() < until_us && process_.thread.SleepUntil(until_us)) {
   }
 }
@@ -192,7 +195,6 @@ bool RankLife::Exchange(CollectiveGroup* group, uint64_t epoch, uint64_t step, u
 
 bool RankLife::Begin(CollectiveGroup* group, uint64_t epoch, InFlight* one) {
   one->buffer = ContributionOf(epoch, one->name, rank_, one->bucket.elements);
-  ledger_->Begins(rank_, epoch, one->name, now_us());
   const absl::Status begun = group->Begin(
       {.name = one->name, .buffer = std::span(one->buffer), .part_ends = one->bucket.part_ends});
   if (!begun.ok() && !process_.thread.dead()) CheckFailure(epoch, one, begun);
