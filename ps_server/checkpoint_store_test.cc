@@ -23,6 +23,14 @@ const std::vector<v1::VariableSpec> kVariables = {
     Variable("table", {11, 3}, 1), Variable("dense/kernel", {7, 4}, 2, v1::FLOAT64),
     Variable("dense/bias", {5}, 3), Variable("scale", {}, 4)};
 
+// Its directories have no tokens.
+class StoreWithoutTokens : public CheckpointStore {
+ public:
+  absl::Status CheckDirectory(const std::string&, const std::string&) override {
+    return absl::OkStatus();
+  }
+};
+
 // All servers of a layout, sharing a directory.
 class TestCluster {
  public:
@@ -33,6 +41,14 @@ class TestCluster {
       ps_.push_back(std::make_unique<TestCore>(i, &store_));
       ps_.back()->index = i;
       ps_.back()->Adopt(1, 1);
+    }
+  }
+
+  // The same chief, with this directory.
+  void Adopt(const std::string& checkpoint_dir) {
+    for (auto& ps : ps_) {
+      ps->checkpoint_dir = checkpoint_dir;
+      ps->Adopt(1, 1);
     }
   }
 
@@ -74,6 +90,7 @@ class TestCluster {
     *manifest.mutable_layout() = layout_;
     manifest.mutable_chief()->set_settled_watermark(watermark);
     const std::string path = directory + "/" + IdOf(manifest).ToString();
+    Adopt(directory);
     for (auto& ps : ps_) {
       ps->TakeSnapshot(1, 1, path, timeline_);
       *manifest.mutable_tablets() = [&] {
@@ -163,7 +180,7 @@ class TestCluster {
   }
 
   const v1::Layout layout_;
-  CheckpointStore store_;
+  StoreWithoutTokens store_;
   uint64_t timeline_ = 1;
   std::vector<std::unique_ptr<TestCore>> ps_;
 };
@@ -339,6 +356,7 @@ TEST_CASE("a full disk fails the snapshot, leaves no file, and training continue
   TestCluster cluster(Layout({Variable("big", {64, 1024})}, Sgd(1), 1, {1}));
   REQUIRE(cluster.Assign().ok());
   {
+    cluster.Adopt(directory.path());
     testing::FullDisk full(4096);
     cluster.ps(0).TakeSnapshot(1, 1, directory / "ckpt");
     cluster.ps(0).RunBackground();
@@ -353,11 +371,50 @@ TEST_CASE("a snapshot does not recreate the directory of checkpoints that was re
   TestDirectory directory;
   TestCluster cluster(Layout({Variable("v", {4})}, Sgd(1), 1, {1}));
   REQUIRE(cluster.Assign().ok());
+  cluster.Adopt(directory / "checkpoints");
   cluster.ps(0).TakeSnapshot(1, 1, directory / "checkpoints/ckpt");
   cluster.ps(0).RunBackground();
   CHECK_THAT(cluster.ps(0).Last(1).status().message(),
              Catch::Contains("cannot make the directory"));
   CHECK(!std::filesystem::exists(directory / "checkpoints"));
+}
+
+TEST_CASE("a snapshot is written to new files, and never through a link") {
+  TestDirectory directory;
+  const std::string victim = directory / "victim", checkpoints = directory / "checkpoints";
+  testing::WriteAllBytes(victim, "mine");
+  TestCluster cluster(Layout({Variable("v", {4})}, Sgd(1), 1, {1}));
+  REQUIRE(cluster.Assign().ok());
+  cluster.Adopt(checkpoints);
+  const auto snapshot = [&](const std::string& path) {
+    cluster.ps(0).TakeSnapshot(1, 1, path);
+    cluster.ps(0).RunBackground();
+    return cluster.ps(0).Last(1);
+  };
+  SECTION("a link that has the name of the file") {
+    std::filesystem::create_directories(checkpoints + "/ckpt");
+    std::filesystem::create_symlink(victim, checkpoints + "/ckpt/ps-0.safetensors");
+    CHECK(snapshot(checkpoints + "/ckpt").has_snapshot_written());
+    CHECK_FALSE(std::filesystem::is_symlink(checkpoints + "/ckpt/ps-0.safetensors"));
+  }
+  SECTION("a link that has the name of the directory") {
+    std::filesystem::create_directories(checkpoints);
+    std::filesystem::create_directories(directory / "elsewhere");
+    std::filesystem::create_directory_symlink(directory / "elsewhere", checkpoints + "/ckpt");
+    CHECK_THAT(snapshot(checkpoints + "/ckpt").status().message(),
+               Catch::Contains("a symbolic link"));
+    CHECK(std::filesystem::is_empty(directory / "elsewhere"));
+  }
+  SECTION("a directory that is not in that of the chief") {
+    for (const std::string& path : {directory / "other", checkpoints + "/../other",
+                                    checkpoints + "/a/b", checkpoints + "/", checkpoints}) {
+      INFO(path);
+      CHECK_THAT(snapshot(path).status().message(), Catch::Contains("does not lie directly in"));
+    }
+    CHECK_FALSE(std::filesystem::exists(directory / "other"));
+  }
+  std::ifstream in(victim);
+  CHECK(std::string(std::istreambuf_iterator<char>(in), {}) == "mine");
 }
 
 TEST_CASE("crash points of snapshot and restore are passed") {

@@ -92,6 +92,8 @@ class TestCore : public ChiefSink, public ShardStore {
     adopt->set_chief_incarnation(incarnation);
     adopt->set_probe(probe);
     adopt->set_takeover(takeover);
+    adopt->set_checkpoint_dir(checkpoint_dir);
+    adopt->set_directory_token(directory_token);
     Deliver(connection, message);
     return Last(connection);
   }
@@ -221,6 +223,9 @@ class TestCore : public ChiefSink, public ShardStore {
   absl::Status write_status;
   v1::AppliedSetProto floor;
   std::string initial_values;  // Assign sends it
+  // Adopt sends these.
+  std::string checkpoint_dir = "/shared";
+  std::string directory_token = "token";
   uint32_t index = 0;
   uint64_t request = 0;
   int pull_status = 0;

@@ -19,6 +19,8 @@ int main(int argc, char** argv) {
           const TaskEnvironment& environment) -> absl::StatusOr<std::unique_ptr<ServingTask>> {
         // A server uses no classes of plugins.
         COHORT_RETURN_IF_ERROR(CheckPluginFiles(context.plugins));
-        return ParameterServer::Start(MakeServerOptions(flags, context, environment));
+        COHORT_ASSIGN_OR_RETURN(ParameterServer::Options options,
+                                MakeServerOptions(flags, context, environment));
+        return ParameterServer::Start(std::move(options));
       });
 }

@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/cluster/socket_directory.h"
 #include "common/optimizers/vector_loops.h"
@@ -177,13 +178,18 @@ absl::Status ParameterServer::Shutdown(const absl::Status& why, std::chrono::mil
 
 namespace {
 
-// "": there is none.
-std::string ChooseUnixSocket(const PsFlags& flags, const RoleContext& context,
-                             const std::string& runtime_dir) {
+// "": there is none. Error: FailedPrecondition (exit code 77) if the directory is not this user's.
+absl::StatusOr<std::string> ChooseUnixSocket(const PsFlags& flags, const RoleContext& context,
+                                             const std::string& runtime_dir) {
   std::string directory = flags.role.unix_socket_dir;
   if (directory == "none") return "";
   if (directory.empty()) {
     auto own = OwnSocketDirectory({.runtime_dir = runtime_dir});
+    // Somebody else may have taken the name. TCP would hide it.
+    if (absl::IsFailedPrecondition(own.status()) &&
+        ExitCodeOf(own.status()) == ExitCode::kNoPermission) {
+      return own.status();
+    }
     if (!own.ok()) {
       context.log->Warning("no unix socket: the workers of this host come over TCP",
                            {{"error", own.status().ToString()}, {"flag", "--unix_socket_dir"}});
@@ -201,10 +207,12 @@ std::string ChooseUnixSocket(const PsFlags& flags, const RoleContext& context,
 
 }  // namespace
 
-ParameterServer::Options MakeServerOptions(const PsFlags& flags, const RoleContext& context,
-                                           const TaskEnvironment& environment) {
+absl::StatusOr<ParameterServer::Options> MakeServerOptions(const PsFlags& flags,
+                                                           const RoleContext& context,
+                                                           const TaskEnvironment& environment) {
   ParameterServer::Options options{MakeServedTaskOptions(flags, context, environment)};
-  options.unix_socket = ChooseUnixSocket(flags, context, environment.runtime_dir);
+  COHORT_ASSIGN_OR_RETURN(options.unix_socket,
+                          ChooseUnixSocket(flags, context, environment.runtime_dir));
   if (!options.unix_socket.empty()) options.listen.push_back("unix:" + options.unix_socket);
   options.apply_log = flags.apply_log;
   return options;

@@ -92,9 +92,11 @@ class ParameterServer : public ServingTask {
 };
 
 // If no flag names a directory for the socket and none can be created, logs the reason; workers of
-// this host then connect over TCP.
-ParameterServer::Options MakeServerOptions(const PsFlags& flags, const RoleContext& context,
-                                           const TaskEnvironment& environment);
+// this host then connect over TCP. Error: FailedPrecondition (exit code 77) if the directory is not
+// this user's alone.
+absl::StatusOr<ParameterServer::Options> MakeServerOptions(const PsFlags& flags,
+                                                           const RoleContext& context,
+                                                           const TaskEnvironment& environment);
 
 }  // namespace cohort
 

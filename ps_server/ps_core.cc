@@ -143,9 +143,10 @@ void PsCore::AnswerHello(Connection connection, const v1::ChiefToPs& message, bo
 }
 
 bool PsCore::SeesCheckpointDir(const v1::AdoptPs& adopt) const {
-  if (adopt.directory_token().empty()) return true;
   const absl::Status sees =
-      env_.store->CheckDirectory(adopt.checkpoint_dir(), adopt.directory_token());
+      adopt.directory_token().empty()
+          ? InvalidArgument("the chief names no token of its checkpoint directory")
+          : env_.store->CheckDirectory(adopt.checkpoint_dir(), adopt.directory_token());
   if (!sees.ok()) env_.log->Failure(LogLevel::kWarning, "checkpoint_dir_not_shared", sees);
   return sees.ok();
 }
@@ -153,8 +154,9 @@ bool PsCore::SeesCheckpointDir(const v1::AdoptPs& adopt) const {
 void PsCore::OnAdopt(Connection connection, const v1::ChiefToPs& message, bool sees) {
   const v1::AdoptPs& adopt = message.adopt();
   const Task own{Role::kPs, static_cast<int>(options_.index)};
-  const Adoption::Answer answer = adoption_.Handle(Adoption::Request::Of(connection, message), own,
-                                                   env_.clock->Now(), env_.log);
+  Adoption::Request request = Adoption::Request::Of(connection, message);
+  request.probe |= !sees;  // this server writes below that directory
+  const Adoption::Answer answer = adoption_.Handle(request, own, env_.clock->Now(), env_.log);
   // This error alone is reported: `sees` may be of another cluster.
   if (!answer.refused.ok()) return AnswerHello(connection, message, /*sees=*/true, answer.refused);
   if (!answer.fenced.empty()) return SendFenced(connection, message.request(), answer.fenced);
@@ -167,6 +169,7 @@ void PsCore::OnAdopt(Connection connection, const v1::ChiefToPs& message, bool s
   }
   if (answer.adopted) {
     index_ = adopt.renumbered() ? static_cast<uint32_t>(adopt.expected().index()) : options_.index;
+    checkpoint_dir_ = adopt.checkpoint_dir();
     data_path_.Fence(message.generation());
     WakeParked();
     env_.log->Info("adopted", {{"generation", message.generation()},
@@ -315,7 +318,8 @@ void PsCore::OnSnapshot(const Asker& asker, const v1::TakeSnapshot& take) {
     status = FailedPrecondition("it is of timeline {}, and {} is served", take.timeline(),
                                 tablets == nullptr ? "none" : std::to_string(tablets->timeline));
   } else {
-    status = TakeSnapshot(*tablets, job.get(), taken.mutable_snapshot_taken());
+    status = CheckSnapshotDirectory(job->directory);
+    if (status.ok()) status = TakeSnapshot(*tablets, job.get(), taken.mutable_snapshot_taken());
   }
   MutexLock lock(&mu_);
   if (status.ok() && tablets != data_path_.tablets()) status = Aborted("other tablets are served");
@@ -329,6 +333,20 @@ void PsCore::OnSnapshot(const Asker& asker, const v1::TakeSnapshot& take) {
   Answer(asker, &taken);
   snapshots_.Add(job);
   env_.background([this, asker, job] { WriteSnapshot(asker, job); });
+}
+
+absl::Status PsCore::CheckSnapshotDirectory(const std::string& directory) {
+  MutexLock lock(&mu_);
+  const std::string parent = checkpoint_dir_ + "/";
+  const bool below = directory.starts_with(parent);
+  const std::string name = below ? directory.substr(parent.size()) : "";
+  const bool is_name =
+      !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos;
+  if (is_name) return absl::OkStatus();
+  return InvalidArgument(
+      "the directory {} does not lie directly in {}, for which the chief adopted "
+      "this server",
+      directory, checkpoint_dir_);
 }
 
 absl::Status PsCore::TakeSnapshot(const TabletSet& tablets, SnapshotJob* job,

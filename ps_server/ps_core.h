@@ -145,6 +145,8 @@ class PsCore {
   void WakeParked();
 
   void OnSnapshot(const Asker& asker, const v1::TakeSnapshot& take);
+  // Error: InvalidArgument if it does not lie in the checkpoint directory of the chief.
+  absl::Status CheckSnapshotDirectory(const std::string& directory);
   // Errors: those of Tablet::Snapshot.
   static absl::Status TakeSnapshot(const TabletSet& tablets, SnapshotJob* job,
                                    v1::SnapshotTaken* taken);
@@ -168,7 +170,8 @@ class PsCore {
 
   mutable Mutex mu_;
   Adoption adoption_ ABSL_GUARDED_BY(mu_);
-  uint32_t index_ ABSL_GUARDED_BY(mu_);  // this server's number for its chief
+  uint32_t index_ ABSL_GUARDED_BY(mu_);              // this server's number for its chief
+  std::string checkpoint_dir_ ABSL_GUARDED_BY(mu_);  // that of the adopted chief
   uint64_t assignment_ ABSL_GUARDED_BY(mu_) =
       0;                                       // the newest; an older one that is built is dropped
   std::string building_ ABSL_GUARDED_BY(mu_);  // what the newest assignment waits for; "": nothing

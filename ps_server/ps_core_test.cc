@@ -118,6 +118,8 @@ TEST_CASE("a chief of another major version is refused, and older and newer mino
   v1::ChiefToPs message;
   message.set_generation(2);
   message.mutable_adopt()->set_job("job");
+  message.mutable_adopt()->set_checkpoint_dir(ps.checkpoint_dir);
+  message.mutable_adopt()->set_directory_token(ps.directory_token);
   v1::ProtocolVersion* const version = message.mutable_adopt()->mutable_protocol_version();
   version->set_major(99);
   ps.core->OnMessage(2, message);
@@ -155,6 +157,27 @@ TEST_CASE("wrong task, directory and server index are named") {
   ps.index = 1;
   ps.Assign(1, SmallLayout());
   CHECK_THAT(ps.Last(1).status().message(), Catch::Contains("tablets of ps:1 assigned to ps:0"));
+}
+
+TEST_CASE("a server works only for a chief whose checkpoint directory it sees") {
+  TestCore ps;
+  ps.directory_token = "";
+  const v1::PsToChief answer = ps.Adopt(1, 1);
+  CHECK(!answer.hello().sees_checkpoint_dir());
+  CHECK(answer.hello().heard_generation() == 0);
+  ps.directory_token = "token";
+  CHECK(ps.Adopt(1, 1).hello().heard_generation() == 1);
+}
+
+TEST_CASE("a generation that is too far ahead is refused, and later chiefs are heard") {
+  TestCore ps;
+  constexpr uint64_t kLast = ~uint64_t{0};
+  CHECK_THAT(ps.Adopt(1, kLast).status().message(), Catch::Contains("is out of range"));
+  CHECK(ps.Adopt(1, 5).hello().heard_generation() == 5);
+  for (const uint64_t generation : {kLast, 5 + kMostAhead + 1}) {
+    CHECK_THAT(ps.Adopt(2, generation, 8).status().message(), Catch::Contains("the newest"));
+  }
+  CHECK(ps.Adopt(2, 6, 9).hello().heard_generation() == 6);
 }
 
 TEST_CASE("another job resets the server, unless the server still hears its chief") {
@@ -242,7 +265,7 @@ TEST_CASE("a watermark waits behind the snapshot that was asked for before it") 
   take.set_generation(1);
   take.mutable_snapshot()->set_cut(4);
   take.mutable_snapshot()->set_timeline(1);
-  take.mutable_snapshot()->set_directory("/dir");
+  take.mutable_snapshot()->set_directory("/shared/dir");
   ps.core->OnMessage(1, take);
   ps.AdvanceWatermark(1, 8);
   // The cut may name closures below 8 as pending.
@@ -263,7 +286,7 @@ TEST_CASE("nobody but the chief settles") {
   CHECK(ps.Push(0, 0, 2, {1, 1}, 1, 1, /*watermark=*/kAll).status() == v1::APPLIED);
   CHECK(ps.Push(0, 0, 3, {1, 1}).status() == v1::APPLIED);
   CHECK(ps.Adopt(1, 1).hello().settled_watermark() == 0);
-  ps.TakeSnapshot(1, 4, "/dir");
+  ps.TakeSnapshot(1, 4, "/shared/dir");
   CHECK(ps.Last(1).snapshot_taken().tablets(0).applied().watermark() == 0);
   CHECK_THAT(ps.registry.Text(), Catch::Contains("cohort_ps_watermarks_ahead_total 2\n"));
   // What the chief has said is nothing new.
@@ -359,7 +382,7 @@ TEST_CASE("a snapshot is taken at once, written later, and not changed meanwhile
   TestCore ps;
   SetUp(&ps);
   ps.Push(0, 0, 3, {1, 1});
-  ps.TakeSnapshot(1, 4, "/dir");
+  ps.TakeSnapshot(1, 4, "/shared/dir");
   const auto taken = ps.Last(1);
   CHECK(taken.request() == ps.request);
   CHECK(taken.snapshot_taken().cut() == 4);
@@ -377,16 +400,16 @@ TEST_CASE("a snapshot is taken at once, written later, and not changed meanwhile
 TEST_CASE("snapshots that fail, are dropped, or belong to another timeline return an error") {
   TestCore ps;
   SetUp(&ps);
-  ps.TakeSnapshot(1, 1, "/dir", /*timeline=*/9);
+  ps.TakeSnapshot(1, 1, "/shared/dir", /*timeline=*/9);
   CHECK_THAT(ps.Last(1).status().message(), Catch::Contains("it is of timeline 9"));
   ps.write_status = ResourceExhausted("disk full");
-  ps.TakeSnapshot(1, 2, "/dir");
+  ps.TakeSnapshot(1, 2, "/shared/dir");
   ps.RunBackground();
   CHECK(StatusFromProto(ps.Last(1).status()).code() == absl::StatusCode::kResourceExhausted);
   CHECK_THAT(ps.registry.Text(), Catch::Contains("cohort_ps_snapshots_total{result=\"failed\"} 1"));
   CHECK(ps.Push(0, 0, 1, {1, 1}).status() == v1::APPLIED);
   ps.write_status = absl::OkStatus();
-  ps.TakeSnapshot(1, 3, "/dir");
+  ps.TakeSnapshot(1, 3, "/shared/dir");
   v1::ChiefToPs drop;
   drop.set_generation(1);
   drop.mutable_drop_snapshot()->set_cut(3);
@@ -400,7 +423,7 @@ TEST_CASE("who ends the server waits until snapshots are written or dropped") {
   TestCore ps;
   SetUp(&ps);
   CHECK(ps.core->WaitForSnapshots(TimePoint::min()));
-  ps.TakeSnapshot(1, 5, "/cut");
+  ps.TakeSnapshot(1, 5, "/shared/cut");
   CHECK_FALSE(ps.core->WaitForSnapshots(TimePoint::min()));
   const int how = GENERATE(0, 1, 2);
   std::atomic<bool> waited = false;
@@ -424,7 +447,7 @@ TEST_CASE("who ends the server waits until snapshots are written or dropped") {
 TEST_CASE("an answer goes to the chief that asked, never to its successor") {
   TestCore ps;
   SetUp(&ps);
-  ps.TakeSnapshot(1, 5, "/dir");
+  ps.TakeSnapshot(1, 5, "/shared/dir");
   ps.Adopt(2, 2, 8);
   ps.RunBackground();
   CHECK(ps.sent[2].empty());
@@ -526,7 +549,7 @@ TEST_CASE("control and data from many threads") {
   }
   for (uint64_t g = 2; g < 30; ++g) {
     ps.Adopt(g, g, 7);
-    ps.TakeSnapshot(g, g, "/dir", ps.core->data_path()->tablets()->timeline, g);
+    ps.TakeSnapshot(g, g, "/shared/dir", ps.core->data_path()->tablets()->timeline, g);
     if (g % 5 == 0) ps.Assign(g, SmallLayout(), g, "", g);
     ps.RunBackground();
     CHECK(ps.core->serving());

@@ -5,12 +5,14 @@
 
 #include "common/base/log.h"
 #include "common/base/status_proto.h"
+#include "common/checkpoint/checkpoint_directory.h"
 #include "common/cluster/protocol_version.h"
 #include "common/cluster/role_flags.h"
 #include "common/rpc/push_pull/shared_segment.h"
 #include "common/rpc/stream/frame.h"
 #include "common/rpc/stream/stream_client.h"
 #include "common/tablet/tablet_test_util.h"
+#include "common/testing/directory_test_util.h"
 #include "common/testing/time_test_util.h"
 #include "proto/shared_payload.pb.h"
 #include "ps_server/parameter_server.h"
@@ -82,6 +84,8 @@ class TestServer {
     chief = std::make_unique<TestStream>(address(), "Control", &loop);
     v1::ChiefToPs adopt;
     adopt.mutable_adopt()->set_job("job");
+    adopt.mutable_adopt()->set_checkpoint_dir(checkpoints.path());
+    adopt.mutable_adopt()->set_directory_token(*CreateDirectoryToken(checkpoints.path(), 1));
     SetProtocolVersion(adopt.mutable_adopt());
     REQUIRE(Ask(adopt).has_hello());
     v1::ChiefToPs assign;
@@ -107,6 +111,7 @@ class TestServer {
     return answer;
   }
 
+  testing::TestDirectory checkpoints;
   std::unique_ptr<Logger> log = Logger::Discard();
   CompletionLoop loop;
   std::unique_ptr<ParameterServer> server;
@@ -507,7 +512,8 @@ TEST_CASE("what a server's flags and TF_CONFIG say goes into its options") {
   PsFlags flags;
   flags.role.unix_socket_dir = "none";
   const auto options = MakeServerOptions(flags, context, {});
-  CHECK(options.listen == std::vector<std::string>{"127.0.0.1:1"});
+  REQUIRE(options.ok());
+  CHECK(options->listen == std::vector<std::string>{"127.0.0.1:1"});
 }
 
 }  // namespace

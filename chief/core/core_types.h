@@ -12,6 +12,7 @@
 #include "chief/core/core_counters.h"
 #include "chief/core/job_settings.h"
 #include "chief/core/protocol_faults.h"
+#include "common/cluster/adoption.h"  // TooFarAhead
 #include "common/cluster/cluster_spec.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/parameter_server.pb.h"
@@ -57,15 +58,6 @@ struct CoreOptions : JobSettings {
   int64_t assign_deadline_us = 300'000'000;
   ProtocolFaults test_faults;
 };
-
-// Tasks report generations and timelines that this chief's journal may not know, because another
-// journal issued them. Each incarnation of a chief and each rollback uses one number. A number that
-// is further ahead than this is corrupt. The chief does not continue above it: the numbers are
-// finite.
-inline constexpr uint64_t kMostAhead = uint64_t{1} << 16;
-inline bool TooFarAhead(uint64_t heard, uint64_t known) {
-  return heard > known && heard - known > kMostAhead;
-}
 
 inline void LeaseToProto(const LeaseRange& lease, v1::Lease* out) {
   out->set_epoch(lease.epoch);

@@ -33,8 +33,9 @@ uint32_t Crc32(uint32_t crc, const void* data, size_t bytes) {
 
 absl::StatusOr<std::unique_ptr<DurableFile>> DurableFile::Create(const std::string& path,
                                                                  Mode mode) {
-  const int how = mode == Mode::kExclusive ? O_EXCL : O_TRUNC;
-  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0644));
+  if (mode == Mode::kReplace) COHORT_RETURN_IF_ERROR(RemoveFile(path));
+  constexpr int kNewFile = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  UniqueFd fd(::open(path.c_str(), kNewFile, 0644));
   if (!fd.ok()) return ErrnoStatus("cannot create", path, errno);
   return std::unique_ptr<DurableFile>(new DurableFile(path, std::move(fd)));
 }
@@ -106,8 +107,7 @@ absl::Status RandomFile::Read(uint64_t offset, void* out, size_t bytes) const {
 absl::Status WriteFileAtomically(const std::string& path, std::string_view contents) {
   const std::string temporary = path + ".tmp";
   const auto write = [&]() -> absl::Status {
-    COHORT_ASSIGN_OR_RETURN(auto file,
-                            DurableFile::Create(temporary, DurableFile::Mode::kTruncate));
+    COHORT_ASSIGN_OR_RETURN(auto file, DurableFile::Create(temporary, DurableFile::Mode::kReplace));
     COHORT_RETURN_IF_ERROR(file->Append(contents.data(), contents.size()));
     COHORT_RETURN_IF_ERROR(file->Sync());
     COHORT_RETURN_IF_ERROR(file->Close());

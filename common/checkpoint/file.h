@@ -24,7 +24,10 @@ uint32_t Crc32(uint32_t crc, const void* data, size_t bytes);
 // A file that is written once from front to back and must be durable. Not thread-safe.
 class DurableFile {
  public:
-  enum class Mode { kTruncate, kExclusive };
+  enum class Mode {
+    kExclusive,
+    kReplace,  // removes what has the name before; a link is not followed
+  };
 
   // Errors: AlreadyExists (exclusive), those of ErrnoStatus.
   static absl::StatusOr<std::unique_ptr<DurableFile>> Create(const std::string& path, Mode mode);

@@ -312,7 +312,7 @@ absl::Status Journal::StartSegment(std::span<const v1::JournalRecord> records) {
   const std::string temporary = fmt::format("{}{}", path, kNewSuffix);
   std::unique_ptr<DurableFile> file;
   const auto replace = [&]() -> absl::Status {
-    COHORT_ASSIGN_OR_RETURN(file, DurableFile::Create(temporary, DurableFile::Mode::kTruncate));
+    COHORT_ASSIGN_OR_RETURN(file, DurableFile::Create(temporary, DurableFile::Mode::kReplace));
     COHORT_RETURN_IF_ERROR(file->Append(bytes.data(), bytes.size()));
     COHORT_CRASH_POINT("chief.journal.segment_written");
     COHORT_RETURN_IF_ERROR(Sync(file.get()));

@@ -53,7 +53,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
   uint64_t data_bytes = 0;
   auto header = MakeHeader(entries, metadata, &data_bytes);
   if (!header.ok()) return Annotate(header.status(), path);
-  COHORT_ASSIGN_OR_RETURN(auto file, DurableFile::Create(path, DurableFile::Mode::kTruncate));
+  COHORT_ASSIGN_OR_RETURN(auto file, DurableFile::Create(path, DurableFile::Mode::kReplace));
   std::unique_ptr<SafetensorsWriter> writer(
       new SafetensorsWriter(std::move(file), header->size() + data_bytes));
   COHORT_RETURN_IF_ERROR(writer->Append(header->data(), header->size()));

@@ -10,6 +10,16 @@ bool Adoption::Hears(uint64_t chief_incarnation, TimePoint now) const {
   return lost_at_.has_value() && now - *lost_at_ < chief_timeout_;
 }
 
+// A task that takes any number would keep all later chiefs away.
+absl::Status Adoption::CheckGeneration(const Request& request) const {
+  const bool same_job = generation_ != 0 && request.job == job_;
+  const bool too_far = same_job ? TooFarAhead(request.generation, generation_)
+                                : request.generation > kLastFirstGeneration;
+  if (!too_far) return absl::OkStatus();
+  return OutOfRange("generation {} of a chief is out of range; the newest of this job is {}",
+                    request.generation, same_job ? generation_ : 0);
+}
+
 std::string Adoption::Claim(const Request& request, TimePoint now, bool new_job) {
   if (new_job && !request.takeover && Hears(request.chief_incarnation, now)) {
     return "it works for the chief of job " + job_;
@@ -41,6 +51,8 @@ Adoption::Answer Adoption::Handle(const Request& request, const Task& own, TimeP
         request.expected, own.ToString());
   } else if (!request.probe && request.generation == 0) {
     answer.refused = InvalidArgument("a chief without a generation adopts nothing");
+  } else if (!request.probe) {
+    answer.refused = CheckGeneration(request);
   }
   if (!answer.refused.ok() || request.probe) return answer;
   const std::optional<Connection> before = connection_;

@@ -20,6 +20,14 @@ enum class ChiefLoss {
   kSilent,  // without a close: the network may be cut and the chief alive
 };
 
+// Tasks report generations and timelines that a chief's journal may not know, because another
+// journal issued them. Each incarnation of a chief and each rollback uses one number. A number that
+// is further ahead than this is corrupt. Nobody continues above it: the numbers are finite.
+inline constexpr uint64_t kMostAhead = uint64_t{1} << 16;
+inline bool TooFarAhead(uint64_t heard, uint64_t known) {
+  return heard > known && heard - known > kMostAhead;
+}
+
 // Tracks which chief a worker or a parameter server works for. A state machine; the caller passes
 // the time.
 //
@@ -115,6 +123,11 @@ class Adoption {
   std::optional<Connection> connection() const { return connection_; }
 
  private:
+  // The greatest generation that a task accepts if it knows none of the job.
+  static constexpr uint64_t kLastFirstGeneration = uint64_t{1} << 48;
+
+  // Error: OutOfRange.
+  absl::Status CheckGeneration(const Request& request) const;
   // Why the claimant is fenced; "": it is adopted.
   std::string Claim(const Request& request, TimePoint now, bool new_job);
 

@@ -12,6 +12,7 @@
 #include <memory>
 #include <regex>
 
+#include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/base/unique_fd.h"
 #include "common/os/identity.h"
@@ -51,6 +52,25 @@ absl::Status TrySocket(const std::string& directory) {
   return absl::OkStatus();
 }
 
+// Somebody who makes the directory first could read and replace the sockets in it.
+absl::Status CheckOwn(const std::string& path, const struct stat& info) {
+  std::string why;
+  if (!S_ISDIR(info.st_mode)) {
+    why = "is not a directory";
+  } else if (info.st_uid != geteuid()) {
+    why = fmt::format("belongs to the user {}", info.st_uid);
+  } else if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    why = fmt::format("is open to other users (mode {:04o})", info.st_mode & 07777);
+  } else {
+    return absl::OkStatus();
+  }
+  return WithExitCode(
+      FailedPrecondition("{} {}, but it is where the tasks of the user {} meet: remove it, or name "
+                         "another directory (--unix_socket_dir DIR; none: TCP only)",
+                         path, why, geteuid()),
+      ExitCode::kNoPermission);
+}
+
 bool NobodyListens(const sockaddr_un& name) {
   const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   return probe.ok() &&
@@ -72,13 +92,7 @@ absl::StatusOr<std::string> OwnSocketDirectory(const SocketDirectoryRoots& roots
   }
   struct stat info = {};
   if (lstat(path.c_str(), &info) != 0) return ErrnoStatus("cannot stat", path, errno);
-  if (!S_ISDIR(info.st_mode)) return FailedPrecondition("{} is not a directory", path);
-  if (info.st_uid != geteuid()) {
-    return FailedPrecondition("{} belongs to the user {}", path, info.st_uid);
-  }
-  if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    return FailedPrecondition("{} is open to other users", path);
-  }
+  COHORT_RETURN_IF_ERROR(CheckOwn(path, info));
   if (path.size() > kLongestSocketDirectory) {
     return FailedPrecondition("{} is too long for the name of a socket", path);
   }

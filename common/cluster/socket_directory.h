@@ -25,8 +25,9 @@ struct SocketDirectoryRoots {
 // one: "cohort" in the runtime directory if that belongs to this user, else "cohort-<uid>" in the
 // temporary directory. Created for this user alone if it is missing.
 //
-// Errors: FailedPrecondition if the name is taken by something that is not a directory, belongs to
-// another user, is open to others, or cannot hold a socket; else the status of the system's error.
+// Errors: FailedPrecondition with exit code 77 if the name is taken by something that is not a
+// directory, belongs to another user, or is open to others; FailedPrecondition if it cannot hold a
+// socket; else the status of the system's error.
 absl::StatusOr<std::string> OwnSocketDirectory(const SocketDirectoryRoots& roots);
 
 // The path of the socket of one incarnation of a server. No two processes share a path.

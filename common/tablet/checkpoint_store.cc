@@ -97,8 +97,13 @@ absl::Status WriteTensor(const SnapshotJob& job, const ShardSnapshot& shard, int
 // Creates only the directory of this checkpoint. If the directory of all checkpoints is gone, a new
 // one with its name would be a different directory.
 absl::Status MakeCheckpointDirectory(const std::string& path) {
-  if (::mkdir(path.c_str(), 0777) == 0 || errno == EEXIST) return absl::OkStatus();
-  return ErrnoStatus("cannot make the directory", path, errno);
+  if (::mkdir(path.c_str(), 0777) == 0) return absl::OkStatus();
+  if (errno != EEXIST) return ErrnoStatus("cannot make the directory", path, errno);
+  struct stat info = {};
+  if (::lstat(path.c_str(), &info) != 0) return ErrnoStatus("cannot look at", path, errno);
+  if (S_ISDIR(info.st_mode)) return absl::OkStatus();
+  return FailedPrecondition("{} is {}, not a directory", path,
+                            S_ISREG(info.st_mode) ? "a file" : FileTypeName(info.st_mode));
 }
 
 }  // namespace

@@ -76,8 +76,12 @@ std::optional<int> ExitEvent::exit_code() {
 }
 
 StartedTask StartInProcessServer(Role role, const InProcessTaskOptions& options) {
-  const auto start_ps = [](const PsFlags& flags, const auto& context, const auto& environment) {
-    return ParameterServer::Start(MakeServerOptions(flags, context, environment));
+  const auto start_ps =
+      [](const PsFlags& flags, const auto& context,
+         const auto& environment) -> absl::StatusOr<std::unique_ptr<ParameterServer>> {
+    COHORT_ASSIGN_OR_RETURN(ParameterServer::Options server,
+                            MakeServerOptions(flags, context, environment));
+    return ParameterServer::Start(std::move(server));
   };
   if (role == Role::kPs) return ServerTask::Run(AddPsFlags, role, options, start_ps);
   const auto start_worker = [](const WorkerFlags& flags, const auto& context,

@@ -29,7 +29,8 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Start(const ReplicaFlags& flag
                                                         TaskEnvironment environment) {
   environment.local_servers = std::make_shared<LocalServers>();
   std::unique_ptr<Replica> replica(new Replica);
-  ParameterServer::Options owner = MakeServerOptions(FlagsOfOwner(flags), context, environment);
+  COHORT_ASSIGN_OR_RETURN(ParameterServer::Options owner,
+                          MakeServerOptions(FlagsOfOwner(flags), context, environment));
   WorkerServer::Options worker = MakeServerOptions(flags, context, environment);
   worker.listen = std::exchange(owner.listen, {});
   worker.unix_socket = owner.unix_socket;

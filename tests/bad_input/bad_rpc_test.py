@@ -299,13 +299,15 @@ class HostilePs(unittest.TestCase):
 
         assign = STUBS.ChiefToPs(generation=1, request=4, assign=STUBS.AssignTablets(layout=layout()))
         self.assertIn("not adopted on this connection", control(assign).fenced.why)
-        nobody = STUBS.ChiefToPs(request=4, adopt=STUBS.AdoptPs(job="x", protocol_version=wire.protocol(STUBS)))
+        nobody = STUBS.ChiefToPs(request=4, adopt=STUBS.AdoptPs(
+            job="x", protocol_version=wire.protocol(STUBS), **wire.checkpoint_directory()))
         self.assertIn("a chief without a generation", control(nobody).status.message)
         stranger = STUBS.ChiefToPs(generation=9, request=4, adopt=STUBS.AdoptPs(
-            job="another", protocol_version=wire.protocol(STUBS)))
+            job="another", protocol_version=wire.protocol(STUBS), **wire.checkpoint_directory()))
         self.assertIn("works for the chief of job by hand", control(stranger).fenced.why)
         lost = STUBS.ChiefToPs(generation=9, request=4, adopt=STUBS.AdoptPs(
-            job="by hand", protocol_version=wire.protocol(STUBS), expected=STUBS.TaskId(type="ps", index=3)))
+            job="by hand", protocol_version=wire.protocol(STUBS), expected=STUBS.TaskId(type="ps", index=3),
+            **wire.checkpoint_directory()))
         self.assertIn("TF_CONFIG of the two differ", control(lost).status.message)
         for data in (b"hello", random.Random(SEED).randbytes(500)):
             stream = wire.Stream(STUBS, self.address, "Control", raw=True)

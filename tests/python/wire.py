@@ -4,11 +4,14 @@
     chief = wire.Stream(stubs, address, "Control")
     client = wire.Stream(stubs, address, "PushPull")
 """
+import atexit
+import functools
 import glob
 import importlib
 import os
 import queue
 import sys
+import tempfile
 import types
 
 import grpc
@@ -86,6 +89,17 @@ class Stream:
         return code, details
 
 
+@functools.cache
+def checkpoint_directory():
+    """Fields of AdoptPs: a directory of this process with a token, without which a server works for no chief."""
+    directory = tempfile.TemporaryDirectory(prefix="cohort-test.")
+    atexit.register(directory.cleanup)
+    token = ".cohort-token-%016x" % 1
+    with open(os.path.join(directory.name, token), "wb"):
+        pass
+    return {"checkpoint_dir": directory.name, "directory_token": token}
+
+
 class Chief:
     """The control stream of a chief that has adopted a parameter server."""
 
@@ -96,7 +110,7 @@ class Chief:
         self._request = 0
         self.hello = self.ask(adopt=stubs.AdoptPs(
             job=job, chief_incarnation=7, protocol_version=protocol(stubs),
-            expected=stubs.TaskId(type="ps", index=index))).hello
+            expected=stubs.TaskId(type="ps", index=index), **checkpoint_directory())).hello
 
     def ask(self, **body):
         """Sends one message and returns its answer; AssertionError if that is an error."""
