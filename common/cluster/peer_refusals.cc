@@ -8,7 +8,8 @@ namespace cohort {
 namespace {
 
 constexpr std::string_view kReasonNames[kNumRefusalReasons] = {
-    "plaintext", "no_certificate", "untrusted", "expired", "identity", "method", "claim", "user"};
+    "plaintext", "no_certificate", "untrusted", "expired", "identity",
+    "method",    "claim",          "user",      "secret",  "crowd"};
 constexpr std::chrono::seconds kBetweenLines{10};
 constexpr size_t kMostKinds = 256;  // refusals that are remembered
 

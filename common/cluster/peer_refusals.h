@@ -26,9 +26,11 @@ enum class RefusalReason {
   kIdentity,       // it names no task, another cluster, or another task than the dialed one
   kMethod,         // its role may not call the method
   kClaim,          // the peer says that it is another task than its certificate
-  kUser,           // a unix socket: the peer belongs to another user
+  kUser,           // a unix socket, or plaintext on loopback: the peer belongs to another user
+  kSecret,         // its stream does not carry the secret of the run
+  kCrowd,          // too many connections wait for their handshake or their first stream
 };
-inline constexpr int kNumRefusalReasons = 8;
+inline constexpr int kNumRefusalReasons = 10;
 
 // "plaintext", "no_certificate", ...
 std::string_view RefusalReasonName(RefusalReason reason);

@@ -58,9 +58,12 @@ struct ProtocolVersion {
 //         Nodes of programs may name devices, and workers run layers of other workers: an older
 //         worker
 //         refuses such a program, because its fingerprint differs
-inline constexpr ProtocolVersion kProtocolVersion{2, 3};
-// The first one that knows rings.
-inline constexpr ProtocolVersion kRingProtocol{2, 3};
+//   2.4   plaintext streams of gradients carry checksums, and the secret of the run: the chief
+//   refuses
+//         older tasks for a job that has `communication: ring`
+inline constexpr ProtocolVersion kProtocolVersion{2, 4};
+// The first one that knows rings as they are now.
+inline constexpr ProtocolVersion kRingProtocol{2, 4};
 // The first one that knows loss scales.
 inline constexpr ProtocolVersion kLossScaleProtocol{2, 2};
 

@@ -70,6 +70,7 @@ absl::Status MakeSecurity(const RoleFlags& flags, RoleContext* context) {
       context->security,
       Security::Create({.allow_insecure = flags.allow_insecure,
                         .tls_dir = Security::DirectoryOf(context->task, flags.tls_dir, replicas),
+                        .secret_file = flags.secret_file,
                         .replicas = replicas}));
   if (!context->security->has_certificates()) return absl::OkStatus();
   return context->security->CheckOwnTask(context->task);
@@ -91,6 +92,8 @@ void AddRoleFlags(FlagSet* flags, RoleFlags* out) {
   flags->Add(
       "tls_dir", &out->tls_dir,
       "directory with tls.crt, tls.key and ca.crt: TCP is mutual TLS (docs/cluster.md, TLS)");
+  flags->Add("secret_file", &out->secret_file,
+             "file with the secret of this run, which each stream must carry; mode 0600");
   flags->Add("log_file", &out->log_file, "file to which the log is also appended");
   flags->Add("log_level", &out->log_level, "info, warning or error");
   flags->Add("crash_point", &out->crash_point,

@@ -25,6 +25,7 @@ struct RoleFlags {
   std::string admin_bind = "127.0.0.1";  // the host that admin_port is opened on
   bool allow_insecure = false;           // plaintext beyond loopback
   std::string tls_dir;                   // certificates (Security); "": plaintext
+  std::string secret_file;               // what each stream must carry; "": nothing
   std::string log_file;                  // in addition to stderr
   bool log_to_stderr = true;             // no flag: tasks that share a process write to files only
   std::string log_level = "info";

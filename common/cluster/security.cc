@@ -11,6 +11,7 @@
 #include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "common/cluster/method_table.h"
+#include "common/cluster/run_secret.h"
 
 namespace cohort {
 namespace {
@@ -45,16 +46,23 @@ std::string Security::DirectoryOf(Task task, const std::string& directory, bool 
 
 std::shared_ptr<const Security> Security::Create(bool allow_insecure) {
   return std::shared_ptr<const Security>(
-      new Security(Options{.allow_insecure = allow_insecure}, nullptr, {}));
+      new Security(Options{.allow_insecure = allow_insecure}, nullptr, {}, ""));
 }
 
 absl::StatusOr<std::shared_ptr<const Security>> Security::Create(const Options& options) {
-  if (options.tls_dir.empty()) return Create(options.allow_insecure);
+  std::string token;
+  if (!options.secret_file.empty()) {
+    COHORT_ASSIGN_OR_RETURN(token, ReadSecretToken(options.secret_file));
+  }
+  if (options.tls_dir.empty()) {
+    return std::shared_ptr<const Security>(new Security(options, nullptr, {}, std::move(token)));
+  }
   auto tls = TlsDirectory::Open(options.tls_dir);
   if (!tls.ok()) return ConfigError(tls.status());
   const auto own = FindPeerIdentity((*tls)->Current({})->facts.uris);
   if (!own.ok()) return ConfigError(Annotate(own.status(), (*tls)->paths().certificate));
-  return std::shared_ptr<const Security>(new Security(options, *std::move(tls), *own));
+  return std::shared_ptr<const Security>(
+      new Security(options, *std::move(tls), *own, std::move(token)));
 }
 
 const std::shared_ptr<const Security>& Security::LoopbackOnly() {
@@ -155,6 +163,22 @@ absl::StatusOr<PeerIdentity> Security::Identify(const PeerCertificate& certifica
                                    peer->identity, identity->cluster, own_.cluster));
   }
   return identity;
+}
+
+absl::Status Security::CheckSecret(std::string_view token, std::string_view address,
+                                   std::string_view method) const {
+  if (secret_token_.empty() || SameToken(token, secret_token_)) return absl::OkStatus();
+  return refusals_.Add(
+      RefusalReason::kSecret, {std::string(address), "", std::string(method)},
+      PermissionDenied("{}: give the client the --secret_file of this task",
+                       token.empty() ? "the stream does not carry the secret of this run"
+                                     : "the stream carries another secret than that of this run"));
+}
+
+absl::Status Security::CheckHandshake(const PeerCertificate& certificate,
+                                      std::string_view address) const {
+  RefusedPeer peer{std::string(address), "", ""};
+  return Identify(certificate, CertificateUse::kClient, &peer).status();
 }
 
 absl::StatusOr<PeerIdentity> Security::AdmitClient(const PeerCertificate& certificate,

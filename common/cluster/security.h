@@ -27,7 +27,10 @@ class MetricsRegistry;
 // certificate with the CA, and the identity in it (PeerIdentity): both are of one cluster, a server
 // is the task that was dialed, and MethodTable says what a client may call. Host names are not
 // compared, because tasks move. Without certificates TCP is plaintext, and only on loopback unless
-// --allow_insecure is given. Unix sockets are plaintext, and both ends belong to one user.
+// --allow_insecure is given. Unix sockets are plaintext. Both ends of a unix socket, and of
+// plaintext on loopback, belong to one user.
+//
+// With a secret (--secret_file) each stream also carries its token, on every kind of connection.
 //
 // Tasks that are replicas own variables and train. There, a worker's
 // certificate is also good for the server of the same index, and that of the first replica for the
@@ -39,6 +42,7 @@ class Security {
   struct Options {
     bool allow_insecure = false;  // plaintext beyond loopback
     std::string tls_dir;          // "": plaintext
+    std::string secret_file;      // what streams must carry (run_secret.h); "": nothing
     bool replicas = false;        // the tasks of the cluster are replicas
   };
 
@@ -69,6 +73,13 @@ class Security {
   }
   bool has_certificates() const { return tls_ != nullptr; }
 
+  // What this end sends with a stream; "": nothing.
+  const std::string& secret_token() const { return secret_token_; }
+  // OK if a stream may be opened with this token. Errors: PermissionDenied; the client gets the
+  // message.
+  absl::Status CheckSecret(std::string_view token, std::string_view address,
+                           std::string_view method) const;
+
   // The rest is for a process with certificates.
 
   // OK if the certificate is good for this task. Errors: FailedPrecondition (exit code 78).
@@ -77,6 +88,9 @@ class Security {
   // The files as they are now, or the last good ones while they are being replaced.
   std::shared_ptr<const TlsMaterial> Material() const;
 
+  // At a server, in the handshake: OK if the certificate is one of the cluster. `address`: who may
+  // have sent it. Errors: PermissionDenied, which the log gets.
+  absl::Status CheckHandshake(const PeerCertificate& certificate, std::string_view address) const;
   // At a server: who has opened a stream of `method` with this certificate. Errors:
   // PermissionDenied; the client gets the message.
   absl::StatusOr<PeerIdentity> AdmitClient(const PeerCertificate& certificate,
@@ -98,9 +112,11 @@ class Security {
 
  private:
   absl::Status CheckPlaintext(std::string_view what, std::string_view address) const;
-  Security(const Options& options, std::unique_ptr<TlsDirectory> tls, PeerIdentity own)
+  Security(const Options& options, std::unique_ptr<TlsDirectory> tls, PeerIdentity own,
+           std::string secret_token)
       : allow_insecure_(options.allow_insecure),
         replicas_(options.replicas),
+        secret_token_(std::move(secret_token)),
         tls_(std::move(tls)),
         own_(std::move(own)) {}
 
@@ -112,6 +128,7 @@ class Security {
 
   const bool allow_insecure_;
   const bool replicas_;
+  const std::string secret_token_;
   const std::unique_ptr<TlsDirectory> tls_;  // null: plaintext
   const PeerIdentity own_;
   mutable PeerRefusals refusals_;

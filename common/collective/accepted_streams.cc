@@ -1,5 +1,6 @@
 #include "common/collective/accepted_streams.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace cohort {
@@ -47,13 +48,27 @@ std::unique_ptr<StreamHandler> AcceptedStreams::Accept(const PeerStreamName& nam
 void AcceptedStreams::AcceptSocket(const PeerStreamName& name, UniqueFd connection) {
   MutexLock lock(&mu_);
   if (wake_ == nullptr) return;
-  sockets_.push_back({name, std::move(connection)});
+  DropOldSockets();
+  const auto same_rank = [&name](const Socket& socket) { return socket.name.rank == name.rank; };
+  if (std::count_if(sockets_.begin(), sockets_.end(), same_rank) >= kMostSocketsOfRank) {
+    // The peer has tried again: it no longer uses the older one.
+    sockets_.erase(std::find_if(sockets_.begin(), sockets_.end(), same_rank));
+  } else if (sockets_.size() >= static_cast<size_t>(kMostSocketsOfRank) * incarnations_.size()) {
+    return;  // names of ranks that do not exist
+  }
+  sockets_.push_back({name, std::move(connection), std::chrono::steady_clock::now()});
   Changed();
 }
 
 std::vector<AcceptedStreams::Socket> AcceptedStreams::TakeSockets() {
   MutexLock lock(&mu_);
+  DropOldSockets();
   return std::exchange(sockets_, {});
+}
+
+void AcceptedStreams::DropOldSockets() {
+  const TimePoint oldest = std::chrono::steady_clock::now() - kLongestSocketWait;
+  std::erase_if(sockets_, [oldest](const Socket& socket) { return socket.at < oldest; });
 }
 
 void AcceptedStreams::OnClosed(int rank) {

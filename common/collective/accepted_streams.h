@@ -29,11 +29,15 @@ class AcceptedStreams final : public PeerService::Acceptor,
   void AcceptSocket(const PeerStreamName& name, UniqueFd connection) override;
   bool Fits(const PeerStreamName& name) const override;
 
-  // A connection that waits for the thread of the group.
+  // A connection that waits for the thread of the group. The newest ones of each rank are kept, and
+  // for a limited time: the thread may be busy for long.
   struct Socket {
     PeerStreamName name;
     UniqueFd connection;
+    TimePoint at;
   };
+  static constexpr int kMostSocketsOfRank = 2;
+  static constexpr std::chrono::seconds kLongestSocketWait{10};
   std::vector<Socket> TakeSockets();
   // True if a stream or a socket was added, or a stream has ended, since the last call.
   bool TakeChange() { return changed_.exchange(false, std::memory_order_acquire); }
@@ -50,6 +54,7 @@ class AcceptedStreams final : public PeerService::Acceptor,
 
   void OnClosed(int rank);
   void Changed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void DropOldSockets() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const std::vector<uint64_t> incarnations_;
   const std::vector<int> workers_;

@@ -1,5 +1,7 @@
 #include "common/collective/peer_service.h"
 
+#include <sys/socket.h>
+
 #include <catch2/catch.hpp>
 
 #include "common/collective/accepted_streams.h"
@@ -128,6 +130,24 @@ TEST_CASE("a stream that does not fit the group is refused and counted") {
   acceptor->Detach();
 }
 
+TEST_CASE("while the thread of the group is busy, the newest sockets of each rank wait") {
+  AcceptedStreams accepted({10, 20}, {0, 1}, 0, [] {});
+  std::vector<UniqueFd> peers;
+  const auto accept = [&](int rank) {
+    int ends[2];
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    peers.emplace_back(ends[0]);
+    accepted.AcceptSocket({{1, 1, 5}, rank, 20, 10}, UniqueFd(ends[1]));
+  };
+  for (int i = 0; i < 5; ++i) accept(1);
+  for (int rank = 2; rank < 50; ++rank) accept(rank);  // they do not exist
+  char byte = 0;
+  for (size_t i = 0; i < 3; ++i) CHECK(recv(peers[i].get(), &byte, 1, MSG_DONTWAIT) == 0);
+  for (size_t i = 3; i < 5; ++i) CHECK(recv(peers[i].get(), &byte, 1, MSG_DONTWAIT) < 0);
+  CHECK(accepted.TakeSockets().size() == 4);
+  CHECK(accepted.TakeSockets().empty());
+}
+
 TEST_CASE("a socket that does not fit the group is refused and counted") {
   PeerService service;
   StreamServer::Options options = ListenOn({"127.0.0.1:0"});
@@ -141,7 +161,8 @@ TEST_CASE("a socket that does not fit the group is refused and counted") {
   REQUIRE(service.Open(group, acceptor).ok());
   const auto dial = [&](const std::string& name) {
     Recorder recorder;
-    const auto stream = SocketStream::Dial(&loop, (*server)->addresses()[0], name, &recorder);
+    const auto stream =
+        SocketStream::Dial(&loop, (*server)->addresses()[0], {.name = name}, &recorder);
     std::vector<AcceptedStreams::Socket> sockets;
     const auto deadline = TestDeadline();
     while (recorder.closed() == 0 && sockets.empty() && loop.PollOnce(deadline)) {

@@ -75,7 +75,9 @@ class SocketPeerTransport final : public PeerTransport {
 
   std::shared_ptr<Stream> Dial(int rank, const PeerStreamName& name,
                                StreamHandler* handler) override {
-    return SocketStream::Dial(&loop_, addresses_.at(rank), name.ToString(), handler);
+    return SocketStream::Dial(&loop_, addresses_.at(rank),
+                              {.name = name.ToString(), .token = security_->secret_token()},
+                              handler);
   }
 
   std::shared_ptr<SocketStream> Accept(UniqueFd connection) override {

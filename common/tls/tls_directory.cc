@@ -11,6 +11,7 @@
 
 #include "common/base/status.h"
 #include "common/os/open_file.h"
+#include "common/os/private_file.h"
 
 namespace cohort {
 namespace {
@@ -66,6 +67,7 @@ absl::StatusOr<TlsMaterial> TlsDirectory::Read() const {
   errno = 0;
   COHORT_ASSIGN_OR_RETURN(material.certificate, ReadText(paths_.certificate));
   COHORT_ASSIGN_OR_RETURN(material.key, ReadText(paths_.key));
+  COHORT_RETURN_IF_ERROR(CheckPrivateFile(paths_.key));
   COHORT_ASSIGN_OR_RETURN(material.ca, ReadText(paths_.ca));
   auto facts = ReadCertificate(material.certificate);
   COHORT_RETURN_IF_ERROR(In(paths_.certificate, facts.status()));

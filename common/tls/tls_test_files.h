@@ -39,6 +39,8 @@ class TlsTestFiles {
 
   static void Replace(const std::string& path, const std::string& text) {
     WriteAllBytes(path + ".new", text);
+    std::filesystem::permissions(
+        path + ".new", std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
     std::filesystem::rename(path + ".new", path);
   }
 

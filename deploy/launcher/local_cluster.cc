@@ -12,6 +12,7 @@
 #include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/cluster/free_ports.h"
+#include "common/cluster/run_secret.h"
 #include "common/cluster/tf_config.h"
 #include "common/model/strategies.h"
 #include "common/os/directory.h"
@@ -79,6 +80,7 @@ std::vector<std::string> TaskFlags(Task task, const LocalOptions& options, const
   if (!options.tls_dir.empty()) {
     flags.push_back("--tls_dir=" + options.tls_dir);
   }
+  flags.push_back("--secret_file=" + directories.secret_file);
   const Role owner = tasks.are_replicas() ? Role::kWorker : Role::kPs;
   if (task.role == owner && options.transport == "tcp") {
     flags.push_back("--unix_socket_dir=none");
@@ -118,6 +120,8 @@ absl::StatusOr<RunDirectories> MakeRunDirectories(const LocalOptions& options) {
     if (error) return CannotCreate(path, error.message());
   }
   COHORT_ASSIGN_OR_RETURN(made.lock, RunLock::Take(run));
+  made.secret_file = run + "/secret";
+  COHORT_RETURN_IF_ERROR(WriteNewSecret(made.secret_file));
   return made;
 }
 

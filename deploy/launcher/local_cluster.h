@@ -41,6 +41,7 @@ struct RunDirectories {
   std::string tasks;  // <task>.log
   std::string checkpoints;
   std::string logs;
+  std::string secret_file;  // a new secret for the tasks of this run
   std::unique_ptr<RunLock> lock;
 };
 

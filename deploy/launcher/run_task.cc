@@ -44,6 +44,7 @@ constexpr ForwardedFlag kForwarded[] = {
     {"admin_bind", false, kAll, "address of this host for the admin port"},
     {"allow_insecure", true, kAll, "serve and dial plaintext beyond loopback"},
     {"tls_dir", false, kAll, "directory with tls.crt, tls.key and ca.crt: TCP is mutual TLS"},
+    {"secret_file", false, kAll, "file with the secret of this run, which each stream must carry"},
     {"log_file", false, kAll, "file that gets the log too"},
     {"log_level", false, kAll, "info, warning or error"},
     {"crash_point", false, kServing,

@@ -68,6 +68,7 @@ std::vector<std::string> ReplicaArguments(const StrategyOptions& options) {
       "--log_level=" + role.log_level};
   if (!role.bind.empty()) out.push_back("--bind=" + role.bind);
   if (!role.tls_dir.empty()) out.push_back("--tls_dir=" + role.tls_dir);
+  if (!role.secret_file.empty()) out.push_back("--secret_file=" + role.secret_file);
   if (!role.unix_socket_dir.empty()) out.push_back("--unix_socket_dir=" + role.unix_socket_dir);
   for (const std::string& plugin : role.plugins) out.push_back("--plugin=" + plugin);
   const std::string& devices = options.devices.devices;

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -18,7 +19,8 @@ STOPPED = 79
 PORT = 4700
 CONTROL = "/cohort.v1.ParameterServer/Control"
 PUSH_PULL = "/cohort.v1.ParameterServer/PushPull"
-ACCEPTED, REFUSED = 4, 7  # codes of tls_probe: DEADLINE_EXCEEDED, PERMISSION_DENIED
+# Codes of tls_probe: DEADLINE_EXCEEDED, PERMISSION_DENIED, UNAVAILABLE.
+ACCEPTED, REFUSED, CLOSED = 4, 7, 14
 METRICS = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=10).read().decode())"
 
 
@@ -49,8 +51,7 @@ class Certificates:
             made = os.path.join(self.root, "%s.%d" % (name, self.version))
             os.mkdir(made, 0o700)
             for file in ("tls.crt", "tls.key"):
-                with open(os.path.join(made, file), "w", encoding="utf-8") as f:
-                    f.write(read(os.path.join(identities, name, file)))
+                shutil.copy(os.path.join(identities, name, file), made)  # with its mode
             with open(os.path.join(made, "ca.crt"), "w", encoding="utf-8") as f:
                 f.write("".join(read(os.path.join(ca, "ca", "ca.crt")) for ca in authorities))
             os.symlink(made, made + ".link")
@@ -128,15 +129,17 @@ class Training(DirectoryTestCase):
     def refused(self, reason):
         return self.metric("ps-0", 'cohort_refused_peers_total{reason="%s"}' % reason)
 
-    def check_refused(self, peer, method, reason, message):
+    def check_refused(self, peer, method, reason, message, code=CLOSED):
+        """`message` is for the client if it gets a stream, and else for the log of the server alone."""
         with self.subTest(reason):
             before = self.refused(reason)
-            code, said = self.probe(peer, method)
-            self.assertEqual(code, REFUSED, said)
-            self.assertRegex(said, message)
-            self.assertEqual(self.refused(reason), before + 1)
-            self.check_log("ps-0", r"peer_refused reason=%s address=ipv4:%s:\d+ " % (
-                reason, re.escape(self.hosts.address["worker-2"])))
+            got, said = self.probe(peer, method)
+            self.assertEqual(got, code, said)
+            if code == REFUSED:
+                self.assertRegex(said, message)
+            self.assertGreater(self.refused(reason), before)
+            self.check_log("ps-0", r"peer_refused reason=%s address=ipv4:%s:\d+ .*%s" % (
+                reason, re.escape(self.hosts.address["worker-2"]), message))
 
     def check_refusals(self):
         worker = os.path.join(self.old, "worker-2")
@@ -144,7 +147,7 @@ class Training(DirectoryTestCase):
         self.check_refused("plaintext", PUSH_PULL, "plaintext", "takes only TLS")
         self.check_refused("anonymous", PUSH_PULL, "no_certificate", "no certificate")
         self.check_refused(os.path.join(self.foreign, "worker-2"), PUSH_PULL, "untrusted", "not signed by the CA")
-        self.check_refused(worker, CONTROL, "method", "cohort://lab/worker/2 may not call " + CONTROL)
+        self.check_refused(worker, CONTROL, "method", "cohort://lab/worker/2 may not call " + CONTROL, REFUSED)
         self.check_refused(self.expired_certificate(), PUSH_PULL, "expired", "expired")
 
     def expired_certificate(self):
@@ -232,6 +235,17 @@ class Local(DirectoryTestCase):
                            {"TF_CONFIG": config})
                 self.assertEqual(done.returncode, 78, done.stderr)
                 self.assertIn(said, done.stderr)
+
+    def test_a_key_that_others_can_read_is_refused(self):
+        directory = os.path.join(self.path("certs"), "ps-0")
+        key = os.path.join(directory, "tls.key")
+        self.assertEqual(os.stat(key).st_mode & 0o777, 0o600)
+        os.chmod(key, 0o644)
+        done = run([program("cohort-ps"), "--tls_dir", directory],
+                   {"TF_CONFIG": json.dumps({"cluster": {"ps": ["127.0.0.1:4711"]}, "task": {"type": "ps"}})})
+        self.assertEqual(done.returncode, 78, done.stderr)
+        self.assertIn(key + ": has the mode 0644", done.stderr)
+        self.assertIn("chmod 600", done.stderr)
 
     def test_replicas_train_with_certificates(self):
         text = read(os.path.join(real_cluster.EXAMPLES, "recommender.yaml")).replace("mode: async", "mode: sync")

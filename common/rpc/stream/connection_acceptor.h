@@ -9,19 +9,25 @@
 
 #include "common/base/unique_fd.h"
 #include "common/cluster/peer_refusals.h"
+#include "common/rpc/stream/pending_peers.h"
+#include "common/rpc/stream/socket_owner.h"
 
 namespace cohort {
 
-// Accepts the connections that are to be looked at before gRPC gets them, on a thread of its own
-// that sleeps between connections:
+// Accepts all connections of a server, on a thread of its own that sleeps between connections, and
+// looks at them before gRPC gets them. A moment without descriptors only delays connections.
 //
-// - Unix sockets: the peer must belong to the user of this process, or be root (SO_PEERCRED).
-// - TCP with certificates: the first byte tells a TLS handshake from plaintext. gRPC would
-//   silently close a plaintext connection. A plaintext HTTP/2 connection goes to gRPC as such, so
-//   that its
-//   streams are refused with a message (AdmitPeer). Other bytes end the connection.
-// - Unix sockets and plaintext TCP, if somebody takes connections that do not speak HTTP/2
-//   (StreamServer::Options::take_socket). Their first byte is kSocketByte.
+//   unix socket      The peer must belong to the user of this process, or be root (SO_PEERCRED).
+//   TCP, plaintext   The same on loopback: SocketOwners names the user. Beyond loopback, everybody.
+//   TCP, TLS         The first bytes must be a TLS handshake, and gRPC gets the connection when the
+//                    first record is there. A plaintext HTTP/2 client learns that it needs TLS,
+//                    by bytes that are the same for all. Other bytes end the connection.
+//
+// A connection that is silent, or does not complete its first record, is closed after 10 s. gRPC
+// gets a limited number of connections of peers that are not known yet (PendingPeers).
+//
+// On plaintext sockets, somebody else may take connections that do not speak HTTP/2
+// (StreamServer::Options::take_socket). Their first byte is kSocketByte.
 //
 // Refused connections are counted and logged.
 class ConnectionAcceptor {
@@ -32,21 +38,28 @@ class ConnectionAcceptor {
   // Receives a connection; its second argument is the descriptor of the listener.
   using Take = std::function<void(UniqueFd connection, int listener)>;
 
-  // Who gets a connection, by its first byte. Null: `other`.
+  // Who gets a connection, by its first byte.
   struct Takers {
-    Take tls;     // a TLS handshake
-    Take http2;   // plaintext HTTP/2
-    Take socket;  // kSocketByte
-    Take other;   // null: the connection is refused
+    Take tls;     // a TLS handshake; if there is one, it alone gets connections
+    Take socket;  // kSocketByte; null: `other`
+    Take other;
   };
 
-  explicit ConnectionAcceptor(PeerRefusals* refusals) : refusals_(refusals) {}
+  // Whose TCP connections are accepted.
+  enum class Peers {
+    kAll,
+    kOwnUser,         // those of this user and of root, on this host
+    kOwnUserIfKnown,  // also those whose user the kernel does not know
+  };
+
+  ConnectionAcceptor(PeerRefusals* refusals, PendingPeers* pending)
+      : refusals_(refusals), pending_(pending) {}
   ~ConnectionAcceptor();
 
   // Before Start. `path` is removed at the end. If only `other` is given, it gets connections at
   // once.
   void AddUnix(UniqueFd listener, std::string path, Takers takers);
-  void AddTcp(UniqueFd listener, Takers takers);
+  void AddTcp(UniqueFd listener, Peers peers, Takers takers);
 
   void Start();
   // Accepts nothing more. Idempotent.
@@ -57,28 +70,40 @@ class ConnectionAcceptor {
   struct Listener {
     UniqueFd fd;
     std::string path;  // "": TCP
+    Peers peers = Peers::kAll;
     Takers takers;
   };
-  // A connection whose first byte has not arrived.
-  struct Silent {
+  // A connection whose first bytes have not arrived, or one that is being refused: what the peer
+  // has sent is read, because closing would discard the answer otherwise.
+  struct Waiting {
     UniqueFd fd;
     const Listener* listener;
     Clock::time_point deadline;
+    size_t awaited = 0;  // bytes until poll(2) reports it; 0: one
+    bool refused = false;
+    size_t drained = 0;  // bytes that were read since it was refused
   };
 
   void ThreadMain();
   void Accept(Listener* listener);
-  bool HasPeerOfUser(const Listener& listener, const UniqueFd& connection) const;
-  // Returns true if the connection has been passed on or closed.
-  bool Sort(Silent* silent);
+  bool Admits(const Listener& listener, const UniqueFd& connection);
+  bool RefuseUser(const std::string& address, const std::string& identity, absl::Status why) const;
+  void HandOver(const Listener& listener, const Take& take, UniqueFd connection);
+  // These return true if the connection has been passed on or closed.
+  bool Sort(Waiting* waiting);
+  bool SortTls(Waiting* waiting, unsigned char first);
+  bool RefusePlaintext(Waiting* waiting, bool http2) const;
+  static bool Drain(Waiting* waiting);
   int NextTimeout() const;
 
   PeerRefusals* const refusals_;
+  PendingPeers* const pending_;
   std::vector<Listener> listeners_;
   UniqueFd wake_;  // an eventfd
   std::thread thread_;
   // The rest belongs to the thread.
-  std::vector<Silent> silent_;
+  SocketOwners owners_;
+  std::vector<Waiting> waiting_;
   bool no_descriptors_ = false;  // accept(2) has failed for lack of descriptors
 };
 

@@ -11,6 +11,7 @@
 
 #include "common/base/status.h"
 #include "common/cluster/security.h"
+#include "common/rpc/stream/pending_peers.h"
 
 namespace cohort {
 namespace {
@@ -20,6 +21,12 @@ namespace tls = grpc::experimental;
 constexpr unsigned kReloadSeconds = 1;
 
 std::string ToString(grpc::string_ref text) { return {text.data(), text.size()}; }
+
+grpc::Status ToGrpc(const absl::Status& verdict) {
+  return verdict.ok()
+             ? grpc::Status::OK
+             : grpc::Status(grpc::StatusCode::UNAUTHENTICATED, std::string(verdict.message()));
+}
 
 // A client's verdict on the certificate of the server that it reached.
 class ServerVerifier final : public tls::ExternalCertificateVerifier {
@@ -33,9 +40,7 @@ class ServerVerifier final : public tls::ExternalCertificateVerifier {
     const PeerCertificate certificate{.leaf = ToString(request->peer_cert()),
                                       .chain = ToString(request->peer_cert_full_chain())};
     const absl::Status verdict = security_->CheckServer(certificate, address_, task_);
-    *status = verdict.ok()
-                  ? grpc::Status::OK
-                  : grpc::Status(grpc::StatusCode::UNAUTHENTICATED, std::string(verdict.message()));
+    *status = ToGrpc(verdict);
     return true;  // the verdict is there
   }
   void Cancel(tls::TlsCustomVerificationCheckRequest*) override {}
@@ -46,22 +51,49 @@ class ServerVerifier final : public tls::ExternalCertificateVerifier {
   const std::optional<Task> task_;
 };
 
-std::shared_ptr<grpc::ServerCredentials> TlsServer(const TlsPaths& paths) {
+// A server's verdict on the certificate of a client, or on its lack of one.
+class ClientVerifier final : public tls::ExternalCertificateVerifier {
+ public:
+  ClientVerifier(std::shared_ptr<const Security> security, std::shared_ptr<PendingPeers> pending)
+      : security_(std::move(security)), pending_(std::move(pending)) {}
+
+  bool Verify(tls::TlsCustomVerificationCheckRequest* request, std::function<void(grpc::Status)>,
+              grpc::Status* status) override {
+    const PeerCertificate certificate{.leaf = ToString(request->peer_cert()),
+                                      .chain = ToString(request->peer_cert_full_chain())};
+    const absl::Status verdict = security_->CheckHandshake(certificate, pending_->Describe());
+    if (!verdict.ok()) pending_->Forget();
+    *status = ToGrpc(verdict);
+    return true;  // the verdict is there
+  }
+  void Cancel(tls::TlsCustomVerificationCheckRequest*) override {}
+
+ private:
+  const std::shared_ptr<const Security> security_;
+  const std::shared_ptr<PendingPeers> pending_;
+};
+
+std::shared_ptr<grpc::ServerCredentials> TlsServer(const std::shared_ptr<const Security>& security,
+                                                   std::shared_ptr<PendingPeers> pending) {
+  const TlsPaths& paths = security->paths();
   tls::TlsServerCredentialsOptions options(std::make_shared<tls::FileWatcherCertificateProvider>(
       paths.key, paths.certificate, kReloadSeconds));
   options.watch_identity_key_cert_pairs();
+  // ClientVerifier does, and refuses a client without a certificate.
   options.set_cert_request_type(GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_BUT_DONT_VERIFY);
-  options.set_certificate_verifier(std::make_shared<tls::NoOpCertificateVerifier>());
+  options.set_certificate_verifier(
+      tls::ExternalCertificateVerifier::Create<ClientVerifier>(security, std::move(pending)));
   return tls::TlsServerCredentials(options);
 }
 
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> ServerCredentialsFor(
-    const Security& security, std::string_view address) {
-  COHORT_RETURN_IF_ERROR(security.CheckServe("listening on", address));
-  return security.uses_tls(address) ? TlsServer(security.paths())
-                                    : grpc::InsecureServerCredentials();
+    const std::shared_ptr<const Security>& security, std::string_view address,
+    std::shared_ptr<PendingPeers> pending) {
+  COHORT_RETURN_IF_ERROR(security->CheckServe("listening on", address));
+  return security->uses_tls(address) ? TlsServer(security, std::move(pending))
+                                     : grpc::InsecureServerCredentials();
 }
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> ChannelCredentialsFor(

@@ -17,17 +17,20 @@ class ServerCredentials;
 
 namespace cohort {
 
+class PendingPeers;
 class Security;
 
 // gRPC's credentials. Those for TLS leave the verdict on the peer's certificate to Security, so
-// that every refusal is counted and says why: a client decides while it connects
-// (Security::CheckServer), a server when a stream is opened (PeerAdmission).
+// that every refusal is counted and says why. Both ends decide in the handshake: a client by
+// Security::CheckServer, a server by Security::CheckHandshake, before there is an HTTP/2
+// connection. A server also checks each stream (PeerAdmission).
 
-// For an address that a server listens on. With certificates, for TLS 1.2 or later: the client is
-// asked for its certificate, and gRPC reads changed files within a second. Errors: those of
-// Security::CheckServe.
+// For an address that a server listens on. With certificates, for TLS 1.2 or later; gRPC reads
+// changed files within a second. `pending`: the connections that are in their handshake. Errors:
+// those of Security::CheckServe.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> ServerCredentialsFor(
-    const Security& security, std::string_view address);
+    const std::shared_ptr<const Security>& security, std::string_view address,
+    std::shared_ptr<PendingPeers> pending);
 
 // For an address that a client dials; `task` is the one that should be there. With certificates,
 // they hold the files as they are now. Errors: those of Security::CheckDial.

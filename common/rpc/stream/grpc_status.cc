@@ -34,6 +34,10 @@ constexpr Phrase kConnectFailures[] = {
     {"imed out", "timed out"},
     {"Deadline Exceeded", "timed out"},
     {"Connection reset", "the connection was reset"},
+    // A server sends no reason if it refuses the peer before HTTP/2 begins.
+    {"Socket closed",
+     "the other end closed the connection in the handshake; if it refuses this task, its log says "
+     "why (peer_refused)"},
 };
 
 // The verdict of this process on the server's certificate (credentials.h) follows this text.
@@ -51,7 +55,10 @@ constexpr Phrase kLosses[] = {
     {"Socket closed", "the connection was closed"},
     {"Broken pipe", "the connection was closed"},
     {"Endpoint", "the connection was closed"},
-    {"GOAWAY received", "the connection was closed"},
+    // gRPC does not pass on the text in it (Http2Goodbye).
+    {"GOAWAY received",
+     "the other end ended the connection; a task that takes only TLS does so to plaintext: compare "
+     "the --tls_dir of both"},
     {"Stream removed", "the connection was closed"},
     {"Transport closed", "the connection was closed"},
     {"transport is closing", "the connection was closed"},

@@ -79,6 +79,9 @@ void ApplyTransportOptions(const TransportOptions& options, grpc::ServerBuilder*
                               Millis(options.keepalive_interval) / 2);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 4096);
+  // TLS, and the first frame of HTTP/2.
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                              Millis(options.handshake_timeout));
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include <grpcpp/server_context.h>
 
 #include <memory>
+#include <string_view>
 
 #include "common/base/status.h"
 #include "common/cluster/security.h"
@@ -24,15 +25,15 @@ absl::StatusOr<StreamPeer> AdmitPeer(const Security& security,
                                      const grpc::ServerContextBase& context,
                                      const std::string& method) {
   StreamPeer peer{.address = context.peer(), .identity = std::nullopt};
+  const auto& metadata = context.client_metadata();
+  const auto token = metadata.find(kSecretKey);
+  COHORT_RETURN_IF_ERROR(security.CheckSecret(
+      token == metadata.end() ? "" : std::string_view(token->second.data(), token->second.size()),
+      peer.address, method));
   if (!security.uses_tls(peer.address)) return peer;
   const std::shared_ptr<const grpc::AuthContext> authenticated = context.auth_context();
-  if (authenticated == nullptr ||
-      Property(*authenticated, GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME) !=
-          GRPC_TLS_TRANSPORT_SECURITY_TYPE) {
-    return security.refusals()->Add(
-        RefusalReason::kPlaintext, {peer.address, "", method},
-        PermissionDenied("plaintext is refused here: this task takes only TLS: give the client "
-                         "certificates (--tls_dir)"));
+  if (authenticated == nullptr) {
+    return Internal("gRPC does not say who the peer {} is", peer.address);
   }
   const PeerCertificate certificate{
       .leaf = Property(*authenticated, GRPC_X509_PEM_CERT_PROPERTY_NAME),

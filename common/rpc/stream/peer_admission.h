@@ -15,10 +15,14 @@ namespace cohort {
 
 class Security;
 
+// The key of the metadata of a stream that has Security::secret_token.
+inline constexpr char kSecretKey[] = "cohort-secret";
+
 // Decides at a server who has opened a stream of `method`, and whether the peer may. A StreamServer
-// calls it for every stream, before a handler sees it. Without certificates every peer is admitted.
-// With them a peer of a unix socket is (it belongs to the same user), and a peer of TCP by its
-// certificate. Errors: PermissionDenied.
+// calls it for every stream, before a handler sees it. The ConnectionAcceptor and the handshake
+// have admitted the connection; this function also knows the method. With a secret, the stream must
+// carry it. A peer of TCP with certificates must be allowed to call the method, and its certificate
+// must be good now, whatever it was when the connection began. Errors: PermissionDenied.
 absl::StatusOr<StreamPeer> AdmitPeer(const Security& security,
                                      const grpc::ServerContextBase& context,
                                      const std::string& method);

@@ -11,12 +11,15 @@
 #include <cstring>
 #include <utility>
 
+#include "common/base/crc32c.h"
 #include "common/base/status.h"
 #include "common/base/status_proto.h"
 #include "common/cluster/address.h"
+#include "common/cluster/security.h"
 #include "common/rpc/stream/connection_acceptor.h"
 #include "common/rpc/stream/frame.h"
 #include "common/rpc/stream/listen_address.h"
+#include "common/rpc/stream/socket_owner.h"
 #include "common/rpc/stream/transport_options.h"
 #include "proto/types.pb.h"
 
@@ -110,15 +113,18 @@ void SocketStream::DeliverEnd() {
 // ---------------------------------------------------------------- the dialing end
 
 std::shared_ptr<SocketStream> SocketStream::Dial(SocketLoop* loop, const std::string& address,
-                                                 const std::string& name, StreamHandler* handler) {
+                                                 const Hello& hello, StreamHandler* handler) {
   std::shared_ptr<SocketStream> stream(new SocketStream(loop, /*dialed=*/true));
   loop->Add(stream);
   stream->address_ = address;
   stream->handler_ = handler;
-  const uint8_t begin[] = {ConnectionAcceptor::kSocketByte, static_cast<uint8_t>(name.size())};
-  stream->pending_.emplace_back(begin, sizeof(begin));
-  stream->pending_.emplace_back(name.data(), name.size());
-  stream->queued_bytes_ = sizeof(begin) + name.size();
+  std::string begin(1, static_cast<char>(ConnectionAcceptor::kSocketByte));
+  for (const std::string* field : {&hello.token, &hello.name}) {
+    begin += static_cast<char>(field->size());
+    begin += *field;
+  }
+  stream->pending_.emplace_back(begin.data(), begin.size());
+  stream->queued_bytes_ = begin.size();
   if (address.starts_with("unix:")) {
     sockaddr_un path = {};
     path.sun_family = AF_UNIX;
@@ -192,18 +198,18 @@ void SocketStream::ReadFrames() {
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) return End(Lost(address_, got == 0 ? 0 : errno));
   const size_t filled = std::min(own, static_cast<size_t>(got));
-  body_filled_ += filled;
+  TakeBody(filled);
   stage_end_ += static_cast<size_t>(got) - filled;
   if (in_frame_ && body_filled_ == body_.size()) FinishFrame();
   if (!ended_ && !in_frame_) UseStage();
 }
 
-// The stage begins with the word before a frame.
+// The stage begins with the head of a frame.
 void SocketStream::UseStage() {
-  uint32_t word = 0;
-  while (!ended_ && !in_frame_ && stage_end_ - stage_begin_ >= sizeof(word)) {
-    std::memcpy(&word, &stage_[stage_begin_], sizeof(word));
-    if (!BeginFrame(word)) break;
+  Head head = {};
+  while (!ended_ && !in_frame_ && stage_end_ - stage_begin_ >= sizeof(head)) {
+    std::memcpy(&head, &stage_[stage_begin_], sizeof(head));
+    if (!BeginFrame(head)) break;
     if (body_filled_ == body_.size()) FinishFrame();
   }
   std::memmove(stage_.data(), stage_.data() + stage_begin_, stage_end_ - stage_begin_);
@@ -212,28 +218,43 @@ void SocketStream::UseStage() {
 
 // Begins the frame at the begin of the stage. Returns false if the stream has ended because the
 // frame is too long.
-bool SocketStream::BeginFrame(uint32_t word) {
-  const size_t size = word & ~kEnd;
+bool SocketStream::BeginFrame(const Head& head) {
+  const size_t size = head.word & ~kEnd;
   const size_t most = TransportOptions().max_frame_bytes;
   if (size > most) {
     End(ResourceExhausted("{} sends a frame of {} bytes, over the limit of {}", address_, size,
                           most));
     return false;
   }
-  const uint8_t* const bytes = stage_.data() + stage_begin_ + sizeof(word);
-  const size_t present = std::min(size, stage_end_ - stage_begin_ - sizeof(word));
+  const uint8_t* const bytes = stage_.data() + stage_begin_ + sizeof(head);
+  const size_t present = std::min(size, stage_end_ - stage_begin_ - sizeof(head));
   body_ = size <= kSmallFrame ? grpc::Slice(size) : SliceOf(loop_->pool()->Allocate(size));
-  is_end_ = (word & kEnd) != 0;
+  is_end_ = (head.word & kEnd) != 0;
   in_frame_ = true;
-  body_filled_ = present;
+  frame_crc_ = head.crc;
+  body_filled_ = body_crc_ = 0;
   std::copy_n(bytes, present, const_cast<uint8_t*>(body_.begin()));
-  stage_begin_ += sizeof(word) + present;
+  TakeBody(present);
+  stage_begin_ += sizeof(head) + present;
   return true;
+}
+
+// `bytes` more lie in the body. They are summed while they are in a core's cache.
+void SocketStream::TakeBody(size_t bytes) {
+  body_crc_ =
+      ExtendCrc32c(body_crc_, {reinterpret_cast<const char*>(body_.begin()) + body_filled_, bytes});
+  body_filled_ += bytes;
 }
 
 void SocketStream::FinishFrame() {
   in_frame_ = false;
   const grpc::Slice body = std::exchange(body_, {});
+  if (body_crc_ != frame_crc_) {
+    return End(
+        Unavailable("{}: a frame of {} bytes was damaged on its way (CRC32C {:08x} instead "
+                    "of {:08x})",
+                    address_, body.size(), body_crc_, frame_crc_));
+  }
   Frame frame(&body, 1);
   if (!is_end_) return handler_->OnFrame(std::move(frame));
   v1::StatusProto proto;
@@ -259,10 +280,23 @@ void SocketStream::Serve(std::unique_ptr<StreamHandler> handler) {
   handler_ = owned_handler_.get();
 }
 
+bool SocketStream::Admit(const Security& security, UniqueFd* connection) {
+  char begin = 0;
+  if (recv(connection->get(), &begin, 1, MSG_DONTWAIT) != 1) return false;
+  const std::optional<std::string> token = TakeName(*connection);
+  if (!token.has_value()) return false;
+  const std::optional<TcpEnds> ends = EndsOf(connection->get());
+  const absl::Status admitted =
+      security.CheckSecret(*token, ends.has_value() ? PeerName(*ends) : "unix:", "");
+  if (!admitted.ok()) Refuse(std::move(*connection), admitted);
+  return admitted.ok();
+}
+
 std::optional<std::string> SocketStream::TakeName(const UniqueFd& connection) {
-  std::array<char, 2> begin;
-  if (recv(connection.get(), begin.data(), begin.size(), MSG_DONTWAIT) != 2) return std::nullopt;
-  std::string name(static_cast<uint8_t>(begin[1]), '\0');
+  uint8_t size = 0;
+  if (recv(connection.get(), &size, 1, MSG_DONTWAIT) != 1) return std::nullopt;
+  std::string name(size, '\0');
+  if (size == 0) return name;
   const ssize_t got = recv(connection.get(), name.data(), name.size(), MSG_DONTWAIT);
   if (got != static_cast<ssize_t>(name.size())) return std::nullopt;
   return name;
@@ -272,9 +306,10 @@ void SocketStream::Refuse(UniqueFd connection, const absl::Status& status) {
   const Frame frame = FrameOfStatus(status);
   grpc::Slice slice;
   if (!frame.bytes().TrySingleSlice(&slice).ok()) return;
-  const uint32_t word = static_cast<uint32_t>(slice.size()) | kEnd;
-  std::string bytes(reinterpret_cast<const char*>(&word), sizeof(word));
-  bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  const std::string_view text(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  const Head head = {static_cast<uint32_t>(slice.size()) | kEnd, Crc32c(text)};
+  std::string bytes(reinterpret_cast<const char*>(&head), sizeof(head));
+  bytes += text;
   // Fits into the buffer of a new socket.
   [[maybe_unused]] const ssize_t sent =
       send(connection.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -313,13 +348,16 @@ void SocketStream::Queue(const Frame& frame, uint32_t flags) {
                    pending_.begin() + static_cast<std::ptrdiff_t>(first_pending_));
     first_pending_ = 0;
   }
-  const uint32_t word = static_cast<uint32_t>(frame.size()) | flags;
-  pending_.emplace_back(&word, sizeof(word));
   slices_.clear();
   if (frame.size() > 0 && !frame.bytes().Dump(&slices_).ok()) slices_.clear();
+  Head head = {static_cast<uint32_t>(frame.size()) | flags, 0};
+  for (const grpc::Slice& slice : slices_) {
+    head.crc = ExtendCrc32c(head.crc, {reinterpret_cast<const char*>(slice.begin()), slice.size()});
+  }
+  pending_.emplace_back(&head, sizeof(head));
   for (grpc::Slice& slice : slices_) pending_.push_back(std::move(slice));
   slices_.clear();
-  queued_bytes_ += sizeof(word) + frame.size();
+  queued_bytes_ += sizeof(head) + frame.size();
 }
 
 // Writes what the socket takes.

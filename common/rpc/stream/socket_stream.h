@@ -18,14 +18,21 @@
 
 namespace cohort {
 
+class Security;
+
 // One end of a stream of frames over a plaintext socket, for large frames that should be copied as
 // seldom as possible. The accepting end sends frames; the dialing end reads them. A frame is
 // written from where its slices lie, and received into one block of memory.
 //
 // The bytes on the socket:
 //
-//   dialing end     'F' (ConnectionAcceptor::kSocketByte), uint8 length of the name, name
-//   accepting end   { uint32 length, frame } ..., uint32 length | kEnd, StatusProto
+//   dialing end     'F' (ConnectionAcceptor::kSocketByte), uint8 length, Security::secret_token,
+//                   uint8 length, name
+//   accepting end   { head, frame } ..., head with kEnd, StatusProto
+//   head            uint32 length of the frame | kEnd, uint32 CRC32C of the frame
+//
+// TCP's own checksum misses one damaged segment in 65,536, and a damaged gradient would be in all
+// weights. A frame that is not what was sent ends the stream like a lost connection.
 //
 // All numbers are little-endian. The dialing end shuts its side down when it wants to close. The
 // accepting end then sends what is queued and ends with OK. An end without a StatusProto is a lost
@@ -37,16 +44,24 @@ class SocketStream final : public Stream, public std::enable_shared_from_this<So
  public:
   static constexpr uint32_t kEnd = uint32_t{1} << 31;
 
+  // What the dialing end says about itself. Each has at most 255 bytes.
+  struct Hello {
+    std::string name;   // for the other end
+    std::string token;  // Security::secret_token
+  };
+
   // The dialing end. `address`: "host:port" or "unix:/path"; a name is resolved before this
-  // returns. `name`: at most 255 bytes, for the other end. `handler` gets an OnClosed in any case,
-  // Unavailable if the other end was not reached.
+  // returns. `handler` gets an OnClosed in any case, Unavailable if the other end was not reached.
   static std::shared_ptr<SocketStream> Dial(SocketLoop* loop, const std::string& address,
-                                            const std::string& name, StreamHandler* handler);
+                                            const Hello& hello, StreamHandler* handler);
   // The accepting end, after TakeName. Call Serve or Close next.
   static std::shared_ptr<SocketStream> Accept(SocketLoop* loop, UniqueFd connection);
   void Serve(std::unique_ptr<StreamHandler> handler);
 
-  // Reads what the dialing end has sent about itself. Does not wait. nullopt: it is not there.
+  // Reads what the dialing end has sent up to its name, without waiting. Returns false, and has
+  // ended the connection with a reason, if the token is not that of `security`.
+  static bool Admit(const Security& security, UniqueFd* connection);
+  // Then reads the name. Does not wait. nullopt: it is not there.
   static std::optional<std::string> TakeName(const UniqueFd& connection);
   // Ends a connection that no loop serves.
   static void Refuse(UniqueFd connection, const absl::Status& status);
@@ -59,6 +74,10 @@ class SocketStream final : public Stream, public std::enable_shared_from_this<So
 
  private:
   friend class SocketLoop;
+  struct Head {
+    uint32_t word;  // length | kEnd
+    uint32_t crc;
+  };
   using AddressList = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
   SocketStream(SocketLoop* loop, bool dialed) : loop_(loop), dialed_(dialed) {}
@@ -78,7 +97,8 @@ class SocketStream final : public Stream, public std::enable_shared_from_this<So
   void Read();
   void ReadFrames();
   void UseStage();
-  bool BeginFrame(uint32_t word);
+  void TakeBody(size_t bytes);
+  bool BeginFrame(const Head& head);
   void FinishFrame();
   void AwaitPeerEnd();
   void End(absl::Status status);
@@ -112,7 +132,9 @@ class SocketStream final : public Stream, public std::enable_shared_from_this<So
   size_t stage_begin_ = 0;
   size_t stage_end_ = 0;
   bool in_frame_ = false;
-  bool is_end_ = false;  // the frame is the StatusProto
+  bool is_end_ = false;     // the frame is the StatusProto
+  uint32_t frame_crc_ = 0;  // that the frame should have
+  uint32_t body_crc_ = 0;   // that the filled part has
   grpc::Slice body_;
   size_t body_filled_ = 0;
 };

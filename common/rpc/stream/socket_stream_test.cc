@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <random>
 
+#include "common/base/crc32c.h"
 #include "common/base/status.h"
 #include "common/rpc/stream/rpc_test_util.h"
 
@@ -60,7 +61,7 @@ class Forwarder final : public StreamHandler {
 // Both ends of one stream, on the loop of the test.
 struct Ends {
   Ends(SocketServer* server, const std::string& address, StreamHandler* reader) {
-    in = SocketStream::Dial(&loop, address, "a name", reader);
+    in = SocketStream::Dial(&loop, address, {.name = "a name"}, reader);
     // The connection is made when the first byte was sent.
     REQUIRE(loop.PollOnce(TestDeadline()));
     UniqueFd connection = server->Take();
@@ -182,7 +183,7 @@ TEST_CASE("a stream that is refused, or reaches nobody, ends with a reason") {
     SocketServer server;
     free_address = server.addresses()[0];
     Recorder refused;
-    SocketStream::Dial(&loop, server.addresses()[0], "x", &refused);
+    SocketStream::Dial(&loop, server.addresses()[0], {.name = "x"}, &refused);
     REQUIRE(loop.PollOnce(TestDeadline()));
     SocketStream::Refuse(server.Take(), Unavailable("another incarnation"));
     const auto deadline = TestDeadline();
@@ -195,7 +196,7 @@ TEST_CASE("a stream that is refused, or reaches nobody, ends with a reason") {
        {free_address, std::string("unix:/nowhere/x.sock"), std::string("127.0.0.1:nonsense")}) {
     INFO(address);
     Recorder recorder;
-    SocketStream::Dial(&loop, address, "x", &recorder);
+    SocketStream::Dial(&loop, address, {.name = "x"}, &recorder);
     const auto deadline = TestDeadline();
     while (recorder.closed() == 0 && loop.PollOnce(deadline)) {
     }
@@ -217,6 +218,34 @@ TEST_CASE("Wake ends a poll, and Shutdown ends the streams") {
   CHECK(ends.sender.closed() == 1);
 }
 
+TEST_CASE("a frame that was damaged on its way ends the stream") {
+  SocketServer server;
+  for (const size_t size : {5, 100'000}) {
+    for (const bool damaged : {false, true}) {
+      SocketLoop loop;
+      Recorder reader;
+      SocketStream::Dial(&loop, server.addresses()[0], {.name = "x"}, &reader);
+      REQUIRE(loop.PollOnce(TestDeadline()));
+      std::string body = TextOfLength(size);
+      const uint32_t head[] = {static_cast<uint32_t>(size), Crc32c(body)};
+      if (damaged) body[size / 2] ^= 1;
+      {
+        const UniqueFd connection = server.Take();
+        REQUIRE(send(connection.get(), head, sizeof(head), MSG_NOSIGNAL) == sizeof(head));
+        REQUIRE(send(connection.get(), body.data(), size, MSG_NOSIGNAL) ==
+                static_cast<ssize_t>(size));
+      }
+      const auto deadline = TestDeadline();
+      while (reader.closed() == 0 && loop.PollOnce(deadline)) {
+      }
+      CHECK(reader.frame_count() == (damaged ? 0 : 1));
+      CHECK(absl::IsUnavailable(reader.status()));
+      const std::string why(reader.status().message());
+      CHECK((why.find("was damaged on its way") != std::string::npos) == damaged);
+    }
+  }
+}
+
 // Whatever a peer sends: frames, or an end with a reason.
 TEST_CASE("bytes that are no frames never crash the reader") {
   SocketServer server;
@@ -224,7 +253,7 @@ TEST_CASE("bytes that are no frames never crash the reader") {
   for (int round = 0; round < 200; ++round) {
     SocketLoop loop;
     Recorder reader;
-    SocketStream::Dial(&loop, server.addresses()[0], "x", &reader);
+    SocketStream::Dial(&loop, server.addresses()[0], {.name = "x"}, &reader);
     REQUIRE(loop.PollOnce(TestDeadline()));
     {
       const UniqueFd connection = server.Take();

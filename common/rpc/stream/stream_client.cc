@@ -13,6 +13,7 @@
 #include "common/rpc/stream/credentials.h"
 #include "common/rpc/stream/grpc_status.h"
 #include "common/rpc/stream/grpc_tuning.h"
+#include "common/rpc/stream/peer_admission.h"
 #include "common/rpc/stream/stream_base.h"
 
 namespace cohort {
@@ -34,8 +35,10 @@ class ClientStream final : public StreamBase {
     handler_ = handler;
   }
 
-  void Start(const std::string& method, const StreamClient::OpenOptions& options) {
+  void Start(const std::string& method, const StreamClient::OpenOptions& options,
+             const std::string& secret_token) {
     context_.set_wait_for_ready(options.wait_for_ready);
+    if (!secret_token.empty()) context_.AddMetadata(kSecretKey, secret_token);
     for (const auto& [key, value] : options.metadata) context_.AddMetadata(key, value);
     call_ = grpc::GenericStub(channel_).PrepareCall(&context_, method, loop_->queue());
     if (options.wait_for_ready && options.connect_timeout.count() > 0) {
@@ -153,7 +156,7 @@ std::shared_ptr<Stream> StreamClient::Open(const std::string& method, StreamHand
   auto stream =
       std::make_shared<ClientStream>(address_, Channel(), handler, loop, options_.transport);
   if (loop->AddStream(stream)) {
-    stream->Start(method, open_options);
+    stream->Start(method, open_options, options_.security->secret_token());
   } else {
     handler->OnClosed(Cancelled("no stream to {}: the loop has been shut down", address_));
   }

@@ -14,7 +14,9 @@
 #include "common/rpc/stream/health_service.h"
 #include "common/rpc/stream/listen_address.h"
 #include "common/rpc/stream/peer_admission.h"
+#include "common/rpc/stream/pending_peers.h"
 #include "common/rpc/stream/server_stream.h"
+#include "common/rpc/stream/socket_stream.h"
 
 namespace cohort {
 
@@ -37,7 +39,8 @@ class StreamServer::Impl {
   std::unique_ptr<RegisteredMethods> control_methods_;  // null: there is no control thread
   std::vector<std::unique_ptr<CompletionLoop>> loops_;
   std::unique_ptr<CompletionLoop> control_loop_;  // null: as above
-  ConnectionAcceptor acceptor_{options_.security->refusals()};
+  const std::shared_ptr<PendingPeers> pending_ = std::make_shared<PendingPeers>();
+  ConnectionAcceptor acceptor_{options_.security->refusals(), pending_.get()};
   std::unique_ptr<grpc::Server> server_;
 
  private:
@@ -45,6 +48,7 @@ class StreamServer::Impl {
   ConnectionAcceptor::Take TakerFor(grpc::ServerBuilder* builder,
                                     std::shared_ptr<grpc::ServerCredentials> credentials);
   ConnectionAcceptor::Takers TakersFor(ConnectionAcceptor::Take grpc) const;
+  ConnectionAcceptor::Peers PeersOf(const std::string& address) const;
   void AddControlLoop(grpc::ServerBuilder* builder);
   void Accept(CompletionLoop* loop);
   void AcceptControl(size_t method);
@@ -66,31 +70,34 @@ absl::Status StreamServer::Impl::AddPorts(grpc::ServerBuilder* builder, std::vec
   for (size_t i = 0; i < options_.listen.size(); ++i) {
     const std::string& address = options_.listen[i];
     COHORT_ASSIGN_OR_RETURN(const auto credentials,
-                            ServerCredentialsFor(*options_.security, address));
-    COHORT_RETURN_IF_ERROR(CheckCanListen(address));
+                            ServerCredentialsFor(options_.security, address, pending_));
+    const ConnectionAcceptor::Take grpc = TakerFor(builder, credentials);
     if (address.starts_with("unix:")) {
+      COHORT_RETURN_IF_ERROR(CheckCanListen(address));
       const std::string path = UnixPath(address);
       COHORT_ASSIGN_OR_RETURN(UniqueFd listener, ListenOnUnix(path));
-      acceptor_.AddUnix(std::move(listener), path, TakersFor(TakerFor(builder, credentials)));
-    } else if (options_.take_socket != nullptr || options_.security->uses_tls(address)) {
-      COHORT_ASSIGN_OR_RETURN(std::vector<UniqueFd> listeners, ListenOnAll(address, &(*ports)[i]));
-      const ConnectionAcceptor::Take take = TakerFor(builder, credentials);
-      const ConnectionAcceptor::Takers takers =
-          options_.security->uses_tls(address)
-              ? ConnectionAcceptor::Takers{.tls = take,
-                                           .http2 =
-                                               TakerFor(builder, grpc::InsecureServerCredentials())}
-              : TakersFor(take);
-      for (UniqueFd& listener : listeners) {
-        SetUserTimeout(listener, options_.transport.server_keepalive_timeout);
-        acceptor_.AddTcp(std::move(listener), takers);
-      }
-    } else {
-      const bool no_host = address.starts_with(':');
-      builder->AddListeningPort(no_host ? "[::]" + address : address, credentials, &(*ports)[i]);
+      acceptor_.AddUnix(std::move(listener), path, TakersFor(grpc));
+      continue;
+    }
+    COHORT_ASSIGN_OR_RETURN(std::vector<UniqueFd> listeners, ListenOnAll(address, &(*ports)[i]));
+    for (UniqueFd& listener : listeners) {
+      SetUserTimeout(listener, options_.transport.server_keepalive_timeout);
+      acceptor_.AddTcp(std::move(listener), PeersOf(address),
+                       options_.security->uses_tls(address)
+                           ? ConnectionAcceptor::Takers{.tls = grpc}
+                           : TakersFor(grpc));
     }
   }
   return absl::OkStatus();
+}
+
+ConnectionAcceptor::Peers StreamServer::Impl::PeersOf(const std::string& address) const {
+  const Security& security = *options_.security;
+  if (security.uses_tls(address) || !IsLoopbackAddress(address)) {
+    return ConnectionAcceptor::Peers::kAll;
+  }
+  return security.secret_token().empty() ? ConnectionAcceptor::Peers::kOwnUser
+                                         : ConnectionAcceptor::Peers::kOwnUserIfKnown;
 }
 
 // Passes connections to the server that `builder` will build.
@@ -113,8 +120,9 @@ ConnectionAcceptor::Takers StreamServer::Impl::TakersFor(ConnectionAcceptor::Tak
   ConnectionAcceptor::Takers takers;
   takers.other = std::move(grpc);
   if (options_.take_socket != nullptr) {
-    takers.socket = [take = options_.take_socket](UniqueFd connection, int) {
-      take(std::move(connection));
+    takers.socket = [take = options_.take_socket, security = options_.security](UniqueFd connection,
+                                                                                int) {
+      if (SocketStream::Admit(*security, &connection)) take(std::move(connection));
     };
   }
   return takers;
@@ -131,13 +139,7 @@ absl::Status StreamServer::Impl::Listen(std::vector<int>* ports) {
   AddControlLoop(&builder);
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) {
-    // Another process took the address after the check.
-    for (size_t i = 0; i < ports->size(); ++i) {
-      if ((*ports)[i] != 0 || options_.listen[i].starts_with("unix:")) continue;
-      COHORT_RETURN_IF_ERROR(CheckCanListen(options_.listen[i]));
-      return Unavailable("cannot listen on {}", options_.listen[i]);
-    }
-    return Unavailable("cannot listen on {}", options_.listen.front());
+    return Unavailable("gRPC cannot serve {}", options_.listen.front());
   }
   health_.SetServing(true);
   acceptor_.Start();
@@ -189,6 +191,7 @@ void StreamServer::Impl::OnAccept(const std::shared_ptr<ServerStream>& stream) {
   absl::StatusOr<StreamPeer> peer =
       AdmitPeer(*options_.security, stream->context(), stream->method());
   if (!peer.ok()) return stream->Refuse(peer.status());
+  pending_->Admit(peer->address);
   stream->Admit(std::move(peer->identity), options_.security.get());
   const auto method = methods_.find(stream->method());
   if (method == methods_.end()) {

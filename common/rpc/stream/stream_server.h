@@ -45,8 +45,8 @@ class StreamServer {
     // no such thread.
     std::vector<std::string> control_methods;
     // Gets the plaintext connections, also those of unix sockets, whose first byte is
-    // ConnectionAcceptor::kSocketByte. That byte is not read yet. Called on a thread of the server,
-    // and must not wait. Null: gRPC gets all plaintext connections.
+    // ConnectionAcceptor::kSocketByte. Their name is not read yet (SocketStream::TakeName). Called
+    // on a thread of the server, and must not wait. Null: gRPC gets all plaintext connections.
     std::function<void(UniqueFd connection)> take_socket;
   };
   // By method: "/cohort.v1.ParameterServer/PushPull". Another method gets UNIMPLEMENTED.

@@ -24,6 +24,8 @@ struct TransportOptions {
   std::chrono::milliseconds max_backoff{1000};
   // The time limit of one attempt.
   std::chrono::milliseconds connect_attempt_timeout{5000};
+  // At a server: a connection whose handshake takes longer is closed.
+  std::chrono::milliseconds handshake_timeout{10000};
   // The most bytes that one read of a socket takes.
   int read_chunk_bytes = 1 << 20;
   // The smallest size of the buffers into which a socket is read. A usual message fits into one or
