@@ -21,6 +21,9 @@ namespace {
 constexpr std::string_view kGenerationPrefix = "generation-";
 constexpr std::string_view kJournalPrefix = "journal-";
 constexpr std::string_view kNewSuffix = ".new";
+// Claims of older generations that stay: a chief that listed the directory a while ago must not get
+// a generation twice.
+constexpr uint64_t kKeptClaims = 16;
 constexpr uint64_t kMaxJournalBytes = uint64_t{4} << 30;
 
 // The number after `prefix`; nullopt for any other name.
@@ -340,7 +343,8 @@ void Journal::DeleteOlder() const {
   for (std::string_view name : *names) {
     const std::string path = JoinPath(directory_, name);
     if (name.ends_with(kNewSuffix)) name.remove_suffix(kNewSuffix.size());
-    const auto generation = NumberOf(name, kJournalPrefix);
+    auto generation = NumberOf(name, kJournalPrefix);
+    if (const auto claimed = NumberOf(name, kGenerationPrefix)) generation = *claimed + kKeptClaims;
     if (generation.has_value() && *generation < generation_) RemoveFile(path).IgnoreError();
   }
 }

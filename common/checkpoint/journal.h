@@ -41,8 +41,8 @@ struct JournalPosition {
 //   start     with from_manifest: the job continues from a checkpoint, without older records
 //
 // StartSegment writes the segment's first records to journal-<g>.new, syncs it, renames it to
-// journal-<g>, syncs the directory, and only then deletes the files of older generations. So at
-// every moment the newest file that is not empty is enough:
+// journal-<g>, syncs the directory, and only then deletes the files of older generations; 16 claims
+// stay. So at every moment the newest file that is not empty is enough:
 //
 //   the chief dies ...                   a restart reads
 //   before the rename                    the segment before it, which has all records

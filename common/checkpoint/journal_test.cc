@@ -324,6 +324,20 @@ TEST_CASE("a crash at any point of the start of a segment leaves a whole journal
   }
 }
 
+TEST_CASE("the claims of a directory do not grow with the number of chiefs") {
+  const TestDirectory dir;
+  for (uint64_t i = 1; i <= 40; ++i) {
+    auto journal = Journal::Create(dir.path());
+    REQUIRE(journal.ok());
+    CHECK((*journal)->generation() == i);
+    REQUIRE((*journal)->StartSegment(std::vector{Base(5 + i)}).ok());
+  }
+  const auto names = ListDirectory(dir.path());
+  CHECK(names->size() == 1 + 17);
+  CHECK(std::ranges::count(*names, "generation-24") == 1);
+  CHECK(NumbersOf(*Journal::ReadAll(dir.path())) == std::vector<uint64_t>{45});
+}
+
 TEST_CASE("a base stands for all positions up to its number, and for none after it") {
   Segments s;
   REQUIRE(s.journal->StartSegment(std::vector{Base(4)}).ok());
