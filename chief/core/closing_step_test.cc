@@ -88,6 +88,29 @@ TEST_CASE("a step is closed at once unless gradients are clipped by a norm") {
   CHECK(p.parts.world.done.size() == 2);
 }
 
+TEST_CASE("a server that never closes a step is named") {
+  GateParts p(ClippingSgd("clipvalue"));
+  p.RunStep(1);
+  const v1::ChiefToPs asked = p.Sent(1);
+  p.Closed(0);
+  const int64_t limit = p.context.options.close_deadline_us;
+  p.context.now_us += limit - 1;
+  CHECK(p.gate.Tick().ok());
+  v1::PsToChief report;
+  report.set_request(asked.request());
+  report.mutable_progress()->set_bytes(5'000'000);
+  REQUIRE(p.gate.OnPsMessage(1, report).ok());
+  p.context.now_us += limit - 1;
+  CHECK(p.gate.Tick().ok());
+  p.context.now_us += 1;
+  const absl::Status late = p.gate.Tick();
+  CHECK(absl::IsDeadlineExceeded(late));
+  CHECK(late.message() ==
+        "ps:1 (p1:1) does not close step 1: it has applied nothing for 300 s after 0.005 GB");
+  p.Closed(1);
+  CHECK(p.gate.Tick().ok());
+}
+
 TEST_CASE("the norms of a step are those of all servers") {
   GateParts p(ClippingSgd("global_clipnorm"));
   p.RunStep(1);

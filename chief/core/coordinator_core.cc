@@ -89,6 +89,10 @@ void CoordinatorCore::Tick(int64_t now_us) {
   CheckStranded();
   rollback_.Tick(context_.now_us);
   cut_.Tick(context_.now_us);
+  if (absl::Status late = steps_.Tick(); !late.ok()) {
+    SetFailure(&late, {.role = "ps", .retryable = true});
+    FailStep(std::move(late));
+  }
   recall_due_ = true;
   if (!rollback_.holds_settlement()) settlement_.Tick(context_.now_us);
 }
@@ -277,7 +281,7 @@ void CoordinatorCore::OnPsMessage(int ps, const v1::PsToChief& message) {
   if (absl::Status failed = steps_.OnPsMessage(ps, message); !failed.ok()) {
     return FailStep(std::move(failed));
   }
-  if (rollback_.OnPsMessage(ps, message)) {
+  if (rollback_.OnPsMessage(ps, message, context_.now_us)) {
     if (rollback_.TakeDone()) OnRolledBack();
     return;
   }
@@ -338,7 +342,7 @@ void CoordinatorCore::OnJournaled(const absl::StatusOr<uint64_t>& durable) {
     }
   }
   settlement_.OnJournaled(record);
-  if (rollback_.OnJournaled(record)) RaiseTimeline();
+  if (rollback_.OnJournaled(record, context_.now_us)) RaiseTimeline();
   cut_.OnJournaled(record);
   steps_.OnJournaled(record);
   scheduler_.OnJournaled(record);
@@ -489,7 +493,7 @@ absl::Status CoordinatorCore::RollBack(const v1::Manifest* manifest, const std::
   DropCut();
   cut_.ForgetFinish();
   if (manifest != nullptr) cut_.SkipTo(manifest->cut() + 1);
-  rollback_.Begin(std::move(target), variables_.layout(), context_.now_us);
+  rollback_.Begin(std::move(target), variables_.layout(), servers_.OfHosts(), context_.now_us);
   return absl::OkStatus();
 }
 

@@ -53,9 +53,11 @@ struct CoreOptions : JobSettings {
   int64_t set_aside_us = 2'000'000;    // how long a worker that cannot reach a server gets no work
   int64_t cancel_deadline_us = 10'000'000;  // a worker that does not give up its closures is lost
   int64_t snapshot_deadline_us = 60'000'000;
-  int64_t write_deadline_us = 600'000'000;
+  // A server that reports no progress with one of these for as long has failed it.
+  int64_t write_deadline_us = 300'000'000;
   int64_t commit_deadline_us = 60'000'000;  // for the manifest, and for its record in the journal
   int64_t assign_deadline_us = 300'000'000;
+  int64_t close_deadline_us = 300'000'000;
   ProtocolFaults test_faults;
 };
 

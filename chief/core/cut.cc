@@ -58,6 +58,7 @@ void Cut::Snapshot(v1::Manifest manifest, int64_t now_us) {
   for (size_t i = 0; i < requests_.size(); ++i) {
     requests_[i] = outbox_->AskPs(static_cast<int>(i), message);
   }
+  progress_.assign(requests_.size(), ProgressWatch(now_us));
 }
 
 bool Cut::AllDone(const std::vector<bool>& done) const {
@@ -75,6 +76,10 @@ bool Cut::OnPsMessage(int ps, const v1::PsToChief& message, int64_t now_us) {
     return false;
   }
   if (message.request() != 0 && message.request() != requests_[i]) return true;  // for an older cut
+  if (message.has_progress()) {
+    progress_[i].Note(message.progress().bytes(), now_us);
+    return true;
+  }
   const absl::Status status = StatusFromProto(message.status());
   if (!status.ok()) {
     Abandon(Annotate(status, ShortTaskName(*options_, PsTask(ps))));
@@ -85,6 +90,7 @@ bool Cut::OnPsMessage(int ps, const v1::PsToChief& message, int64_t now_us) {
     manifest_.mutable_tablets()->MergeFrom(message.snapshot_taken().tablets());
     if (state_ == State::kSnapshotting && AllDone(taken_)) {
       Enter(State::kWriting, now_us, options_->write_deadline_us);
+      progress_.assign(requests_.size(), ProgressWatch(now_us));
       Release(now_us);
       COHORT_CRASH_POINT("chief.cut.snapshotted");
     }
@@ -140,13 +146,20 @@ void Cut::Tick(int64_t now_us) {
                          "not answer",
                          manifest_.cut(), directory_, options_->commit_deadline_us / 1'000'000));
   }
-  if ((state_ == State::kSnapshotting || state_ == State::kWriting) && now_us >= deadline_us_) {
+  if (state_ == State::kSnapshotting && now_us >= deadline_us_) {
     std::string late;
     for (const int ps : Late()) {
       late += (late.empty() ? "" : ", ") + ShortTaskName(*options_, PsTask(ps));
     }
-    Abandon(DeadlineExceeded("cut {}: {} did not {} a snapshot in time", manifest_.cut(), late,
-                             state_ == State::kSnapshotting ? "take" : "write"));
+    Abandon(DeadlineExceeded("cut {}: {} did not take a snapshot in time", manifest_.cut(), late));
+  }
+  for (const int ps : Late()) {
+    const ProgressWatch& progress = progress_[static_cast<size_t>(ps)];
+    if (state_ != State::kWriting || now_us - progress.moved_us() < options_->write_deadline_us) {
+      continue;
+    }
+    Abandon(DeadlineExceeded("cut {}: {} has written {}: does its storage answer?", manifest_.cut(),
+                             ShortTaskName(*options_, PsTask(ps)), progress.ToString(now_us)));
   }
 }
 

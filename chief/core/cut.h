@@ -11,6 +11,7 @@
 
 #include "chief/core/core_counters.h"
 #include "chief/core/outbox.h"
+#include "chief/core/progress_watch.h"
 
 namespace cohort {
 
@@ -110,6 +111,7 @@ class Cut {
   std::vector<uint64_t> requests_;  // by ps
   std::vector<bool> taken_;
   std::vector<bool> written_;
+  std::vector<ProgressWatch> progress_;  // with writing, by ps
   v1::Manifest manifest_;
   uint64_t record_ = 0;
 };

@@ -128,6 +128,25 @@ TEST_CASE("a cut that fails lets dispatch continue, and the servers drop their s
   CHECK(c.cut.counters().cut_failures == 1);
 }
 
+TEST_CASE("a server that reports progress has as long as it needs to write a snapshot") {
+  Cutting c;
+  c.Snapshot();
+  for (int ps = 0; ps < 2; ++ps) REQUIRE(c.Taken(ps));
+  CHECK(c.Written(0));
+  v1::PsToChief report = c.AnswerOf(1);
+  for (uint64_t i = 1; i <= 10; ++i) {
+    c.context.now_us += c.context.options.write_deadline_us - 1;
+    report.mutable_progress()->set_bytes(i * 1'000'000);
+    CHECK(c.cut.OnPsMessage(1, report, c.context.now_us));
+    c.cut.Tick(c.context.now_us);
+    REQUIRE(c.cut.state() == Cut::State::kWriting);
+  }
+  c.context.now_us += c.context.options.write_deadline_us;
+  c.cut.Tick(c.context.now_us);
+  CHECK(Contains(std::string(c.world.cuts_done.at(0).message()),
+                 "ps:1 has written nothing for 300 s after 0.010 GB"));
+}
+
 TEST_CASE("a cut that drains is abandoned without a message to the servers") {
   Cutting c;
   c.cut.Begin(/*finished=*/false, /*timeline=*/1, c.context.now_us);

@@ -26,7 +26,9 @@ v1::AppliedSetProto FloorOf(const RollbackTarget& target) {
   return floor;
 }
 
-void Rollback::Begin(RollbackTarget target, const v1::Layout& layout, int64_t now_us) {
+void Rollback::Begin(RollbackTarget target, const v1::Layout& layout,
+                     std::vector<uint32_t> servers_of_host, int64_t now_us) {
+  servers_of_host_ = std::move(servers_of_host);
   target_ = std::move(target);
   layout_ = layout;
   state_ = State::kJournaling;
@@ -45,7 +47,7 @@ void Rollback::Begin(RollbackTarget target, const v1::Layout& layout, int64_t no
   record_ = outbox_->Append(std::move(record));
 }
 
-bool Rollback::OnJournaled(uint64_t record) {
+bool Rollback::OnJournaled(uint64_t record, int64_t now_us) {
   if (state_ != State::kJournaling || record < record_) return false;
   COHORT_CRASH_POINT("chief.rollback.journaled");
   state_ = State::kAssigning;
@@ -60,17 +62,23 @@ bool Rollback::OnJournaled(uint64_t record) {
   *assign->mutable_floor() = FloorOf(target_);
   *assign->mutable_position() = PositionOf(target_.chief);
   requests_.assign(options_->ps.size(), 0);
+  progress_.assign(options_->ps.size(), ProgressWatch(now_us));
   for (size_t i = 0; i < requests_.size(); ++i) {
     assign->set_ps(static_cast<uint32_t>(i));
+    assign->set_servers_of_host(i < servers_of_host_.size() ? servers_of_host_[i] : 0);
     requests_[i] = outbox_->AskPs(static_cast<int>(i), message);
   }
   return true;
 }
 
-bool Rollback::OnPsMessage(int ps, const v1::PsToChief& message) {
+bool Rollback::OnPsMessage(int ps, const v1::PsToChief& message, int64_t now_us) {
   if (state_ != State::kAssigning) return false;
   uint64_t& request = requests_[static_cast<size_t>(ps)];
   if (message.request() == 0 || message.request() != request) return false;
+  if (message.has_progress()) {
+    progress_[static_cast<size_t>(ps)].Note(message.progress().bytes(), now_us);
+    return true;
+  }
   const std::string name = ShortTaskName(*options_, PsTask(ps));
   const absl::Status status = StatusFromProto(message.status());
   if (!status.ok()) {
@@ -96,13 +104,19 @@ bool Rollback::OnPsMessage(int ps, const v1::PsToChief& message) {
 }
 
 void Rollback::Tick(int64_t now_us) {
-  if (!active() || now_us < deadline_us_) return;
-  std::string late = state_ == State::kJournaling ? "the journal" : "";
-  for (size_t i = 0; state_ == State::kAssigning && i < requests_.size(); ++i) {
-    if (requests_[i] == 0) continue;
-    late += (late.empty() ? "" : ", ") + ShortTaskName(*options_, PsTask(static_cast<int>(i)));
+  if (state_ == State::kJournaling && now_us >= deadline_us_) {
+    return Fail(DeadlineExceeded("assigning the tablets: the journal did not answer in {} s",
+                                 options_->assign_deadline_us / 1'000'000));
   }
-  Fail(DeadlineExceeded("assigning the tablets: {} did not answer in time", late));
+  for (size_t i = 0; state_ == State::kAssigning && i < requests_.size(); ++i) {
+    if (requests_[i] == 0 || now_us - progress_[i].moved_us() < options_->assign_deadline_us) {
+      continue;
+    }
+    return Fail(DeadlineExceeded("assigning the tablets: {} has {} {}: does its storage answer?",
+                                 ShortTaskName(*options_, PsTask(static_cast<int>(i))),
+                                 target_.manifest.empty() ? "made" : "read",
+                                 progress_[i].ToString(now_us)));
+  }
 }
 
 void Rollback::Fail(const absl::Status& why) {

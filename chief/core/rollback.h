@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "chief/core/outbox.h"
+#include "chief/core/progress_watch.h"
 
 namespace cohort {
 
@@ -34,8 +35,8 @@ struct RollbackTarget {
 // (1) Begin writes a Rollback record with the new timeline. (2) The record is durable: the chief
 // sends AssignTablets to every ps, with the cut (or the file of initial values), the new timeline
 // and term, and the ids that count as settled. (3) All servers have answered. (4) A ps is lost or
-// answers with an error, or the deadline passes. The client repeats a failed rollback at a higher
-// timeline.
+// answers with an error, or makes no progress for as long as the deadline. The client repeats a
+// failed rollback at a higher timeline.
 class Rollback {
  public:
   enum class State : uint8_t { kIdle, kJournaling, kAssigning };
@@ -49,11 +50,13 @@ class Rollback {
   bool holds_settlement() const { return holds_settlement_; }
   const RollbackTarget& target() const { return target_; }
 
-  void Begin(RollbackTarget target, const v1::Layout& layout, int64_t now_us);
+  // `servers_of_host`: by ps, how many servers share its machine.
+  void Begin(RollbackTarget target, const v1::Layout& layout, std::vector<uint32_t> servers_of_host,
+             int64_t now_us);
   // Returns true if it takes edge (2): the new timeline begins.
-  bool OnJournaled(uint64_t record);
+  bool OnJournaled(uint64_t record, int64_t now_us);
   // Returns true if the message belongs to the rollback.
-  bool OnPsMessage(int ps, const v1::PsToChief& message);
+  bool OnPsMessage(int ps, const v1::PsToChief& message, int64_t now_us);
   void Tick(int64_t now_us);
   void Fail(const absl::Status& why);
   // Returns true once after edge (3).
@@ -68,8 +71,10 @@ class Rollback {
   RollbackTarget target_;
   v1::Layout layout_;
   uint64_t record_ = 0;
-  int64_t deadline_us_ = 0;
+  std::vector<uint32_t> servers_of_host_;
+  int64_t deadline_us_ = 0;         // for the journal
   std::vector<uint64_t> requests_;  // by ps; 0: answered
+  std::vector<ProgressWatch> progress_;
 };
 
 // Returns the ids that count as settled after a rollback, in the format of the tablets.

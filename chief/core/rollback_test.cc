@@ -20,7 +20,7 @@ struct RollingBack : CoreParts {
     Adopt(PsTask(0));
     Adopt(PsTask(1));
     rollback.Begin({.timeline = 2, .term = 5, .reserved_end = 30, .cut = 3, .manifest = manifest},
-                   v1::Layout(), context.now_us);
+                   v1::Layout(), {1, 2}, context.now_us);
   }
   uint64_t record() const { return world.writing.back().number(); }
   bool Answer(int ps, uint64_t timeline = 2, const std::string& initial_values = "") {
@@ -28,7 +28,7 @@ struct RollingBack : CoreParts {
     answer.set_request(sent_to_ps(ps).back().request());
     answer.mutable_assigned()->set_timeline(timeline);
     answer.mutable_assigned()->set_initial_values(initial_values);
-    return rollback.OnPsMessage(ps, answer);
+    return rollback.OnPsMessage(ps, answer, context.now_us);
   }
   CoreOptions options;
   Rollback rollback;
@@ -39,14 +39,15 @@ TEST_CASE("a rollback is journaled, then the servers get their tablets") {
   CHECK(r.rollback.holds_settlement());
   CHECK(r.world.writing.back().rollback().timeline() == 2);
   CHECK(r.world.writing.back().rollback().manifest() == "path");
-  CHECK(!r.rollback.OnJournaled(r.record() - 1));
+  CHECK(!r.rollback.OnJournaled(r.record() - 1, r.context.now_us));
   CHECK(r.sent_to_ps(0).empty());
-  CHECK(r.rollback.OnJournaled(r.record()));
-  CHECK(!r.rollback.OnJournaled(r.record()));
+  CHECK(r.rollback.OnJournaled(r.record(), r.context.now_us));
+  CHECK(!r.rollback.OnJournaled(r.record(), r.context.now_us));
   CHECK(!r.rollback.holds_settlement());
   REQUIRE(r.sent_to_ps(1).size() == 1);
   const v1::AssignTablets& assign = r.sent_to_ps(1)[0].assign();
   CHECK(assign.ps() == 1);
+  CHECK(assign.servers_of_host() == 2);
   CHECK(assign.timeline() == 2);
   CHECK(assign.term() == 5);
   CHECK(assign.restore_from() == "path");
@@ -56,7 +57,7 @@ TEST_CASE("a rollback is journaled, then the servers get their tablets") {
 
 TEST_CASE("a rollback to the initial state names the file of initial values") {
   RollingBack r("");
-  REQUIRE(r.rollback.OnJournaled(r.record()));
+  REQUIRE(r.rollback.OnJournaled(r.record(), r.context.now_us));
   CHECK(r.sent_to_ps(0)[0].assign().initial_values() == "values");
   SECTION("servers that have read it") {
     CHECK(r.Answer(0, 2, "values"));
@@ -72,7 +73,7 @@ TEST_CASE("a rollback to the initial state names the file of initial values") {
 
 TEST_CASE("a rollback is done when all servers have answered") {
   RollingBack r;
-  REQUIRE(r.rollback.OnJournaled(r.record()));
+  REQUIRE(r.rollback.OnJournaled(r.record(), r.context.now_us));
   CHECK(r.Answer(1));
   CHECK(!r.Answer(1));  // it has answered already
   CHECK(!r.rollback.TakeDone());
@@ -85,7 +86,7 @@ TEST_CASE("a rollback is done when all servers have answered") {
 
 TEST_CASE("a rollback fails if a server cannot follow") {
   RollingBack r;
-  REQUIRE(r.rollback.OnJournaled(r.record()));
+  REQUIRE(r.rollback.OnJournaled(r.record(), r.context.now_us));
   CHECK(r.Answer(0));
   absl::StatusCode code = absl::StatusCode::kUnavailable;
   SECTION("it is lost") { r.rollback.Fail(Unavailable("ps:1 is lost")); }
@@ -93,7 +94,7 @@ TEST_CASE("a rollback fails if a server cannot follow") {
     v1::PsToChief refusal;
     refusal.set_request(r.sent_to_ps(1)[0].request());
     StatusToProto(Unavailable("no"), refusal.mutable_status());
-    CHECK(r.rollback.OnPsMessage(1, refusal));
+    CHECK(r.rollback.OnPsMessage(1, refusal, r.context.now_us));
   }
   SECTION("it has assigned another timeline") {
     code = absl::StatusCode::kInternal;
@@ -104,7 +105,8 @@ TEST_CASE("a rollback fails if a server cannot follow") {
     r.rollback.Tick(r.context.now_us + r.context.options.assign_deadline_us - 1);
     CHECK(r.rollback.active());
     r.rollback.Tick(r.context.now_us + r.context.options.assign_deadline_us);
-    CHECK(Contains(std::string(r.world.rollbacks_done.at(0).message()), "tablets: ps:1 did not"));
+    CHECK(Contains(std::string(r.world.rollbacks_done.at(0).message()),
+                   "tablets: ps:1 has read nothing for 300 s after 0.000 GB"));
   }
   CHECK(!r.rollback.active());
   CHECK(!r.rollback.TakeDone());
@@ -112,15 +114,37 @@ TEST_CASE("a rollback fails if a server cannot follow") {
   CHECK(r.world.rollbacks_done[0].code() == code);
 }
 
+TEST_CASE("a server that reports progress has as long as it needs for its tablets") {
+  RollingBack r;
+  REQUIRE(r.rollback.OnJournaled(r.record(), r.context.now_us));
+  CHECK(r.Answer(0));
+  v1::PsToChief report;
+  report.set_request(r.sent_to_ps(1).back().request());
+  for (uint64_t i = 1; i <= 10; ++i) {
+    r.context.now_us += r.context.options.assign_deadline_us - 1;
+    report.mutable_progress()->set_bytes(i * 1'000'000'000);
+    CHECK(r.rollback.OnPsMessage(1, report, r.context.now_us));
+    r.rollback.Tick(r.context.now_us);
+    REQUIRE(r.rollback.active());
+  }
+  // A report without progress counts for nothing.
+  r.context.now_us += r.context.options.assign_deadline_us;
+  CHECK(r.rollback.OnPsMessage(1, report, r.context.now_us));
+  r.rollback.Tick(r.context.now_us);
+  REQUIRE(r.world.rollbacks_done.size() == 1);
+  CHECK(Contains(std::string(r.world.rollbacks_done[0].message()),
+                 "ps:1 has read nothing for 300 s after 10.000 GB"));
+}
+
 TEST_CASE("settle records are held until a rollback is journaled, even if it fails before") {
   RollingBack r;
   r.rollback.Fail(Unavailable("ps:1 is lost"));
   CHECK(!r.rollback.active());
   CHECK(r.rollback.holds_settlement());
-  CHECK(!r.rollback.OnJournaled(r.record()));
+  CHECK(!r.rollback.OnJournaled(r.record(), r.context.now_us));
   CHECK(r.rollback.holds_settlement());
-  r.rollback.Begin({.timeline = 3}, v1::Layout(), r.context.now_us);
-  CHECK(r.rollback.OnJournaled(r.record()));
+  r.rollback.Begin({.timeline = 3}, v1::Layout(), {}, r.context.now_us);
+  CHECK(r.rollback.OnJournaled(r.record(), r.context.now_us));
   CHECK(!r.rollback.holds_settlement());
 }
 

@@ -91,6 +91,16 @@ void Servers::SendRoutes(int worker, const v1::Layout& layout) const {
   outbox_->ToWorker(worker, std::move(message));
 }
 
+std::vector<uint32_t> Servers::OfHosts() const {
+  std::vector<uint32_t> servers;
+  for (const Server& server : servers_) {
+    servers.push_back(static_cast<uint32_t>(std::ranges::count_if(servers_, [&](const auto& other) {
+      return other.hello.host_id() == server.hello.host_id();
+    })));
+  }
+  return servers;
+}
+
 void Servers::SendWatermark(int ps, uint64_t watermark) const {
   v1::ChiefToPs message;
   message.mutable_watermark()->set_settled_watermark(watermark);

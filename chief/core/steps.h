@@ -68,6 +68,8 @@ class Steps {
   void SetLayout(const v1::Layout& layout);
   // An answer of a server, or any other message. Errors: those of ClosingStep::OnPsMessage.
   absl::Status OnPsMessage(int ps, const v1::PsToChief& message);
+  // Errors: those of ClosingStep::Tick.
+  absl::Status Tick() const { return closing_.has_value() ? closing_->Tick() : absl::OkStatus(); }
   // A server that was away has come back with its tablets.
   void OnPsReturned(int ps, const v1::PsHello& hello);
 

@@ -58,10 +58,12 @@ struct ProtocolVersion {
 //         Nodes of programs may name devices, and workers run layers of other workers: an older
 //         worker
 //         refuses such a program, because its fingerprint differs
-//   2.4   plaintext streams of gradients carry checksums, and the secret of the run: the chief
-//   refuses
-//         older tasks for a job that has `communication: ring`
+//   2.4   plaintext streams of gradients carry checksums and the secret of the run: the chief
+//         refuses older tasks for a job that has `communication: ring`. Servers report progress
+//         (TaskProgress), and share the memory of a machine
 inline constexpr ProtocolVersion kProtocolVersion{2, 4};
+// The first one whose chief takes reports of progress.
+inline constexpr ProtocolVersion kProgressProtocol{2, 4};
 // The first one that knows rings as they are now.
 inline constexpr ProtocolVersion kRingProtocol{2, 4};
 // The first one that knows loss scales.
