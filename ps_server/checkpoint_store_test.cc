@@ -351,6 +351,30 @@ TEST_CASE("what cannot be restored is named") {
              Catch::Contains("nothing"));
 }
 
+TEST_CASE("a snapshot drops each block as soon as it is in the file") {
+  const TestDirectory dir;
+  TestTablet tablet(Layout({Variable("w", {64}, 1)}, Adam()), /*block_bytes=*/64);
+  SnapshotJob job;
+  job.directory = dir / "cut";
+  job.tablets.push_back(*tablet->Snapshot(0));
+  const ShardSnapshot& shard = job.tablets[0].shards[0];
+  TestPush push(0);
+  push.Dense<float>(0, std::vector<float>(64, 1));
+  REQUIRE(tablet.Push(push).status() == v1::APPLIED);
+  const uint64_t all = 3 * 64 * sizeof(float);
+  CHECK(job.superseded_bytes() == all);
+  uint64_t last = 0;
+  job.on_progress = [&](uint64_t bytes) {
+    CHECK(bytes == last + 64);
+    last = bytes;
+    CHECK(!shard.blocks[0].values);
+    CHECK(job.superseded_bytes() == all - bytes);
+  };
+  CheckpointStore store;
+  REQUIRE(store.Write(&job).ok());
+  CHECK(last == all);
+}
+
 TEST_CASE("a full disk fails the snapshot, leaves no file, and training continues") {
   TestDirectory directory;
   TestCluster cluster(Layout({Variable("big", {64, 1024})}, Sgd(1), 1, {1}));

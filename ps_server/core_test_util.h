@@ -35,8 +35,7 @@ struct TestRequest {
 class TestCore : public ChiefSink, public ShardStore {
  public:
   explicit TestCore(uint32_t index = 0, ShardStore* store = nullptr, ApplyLog* apply_log = nullptr,
-                    const ShardOptions& shard = {.block_bytes = 64}) {
-    PsCore::Options options;
+                    const ShardOptions& shard = {.block_bytes = 64}, PsCore::Options options = {}) {
     options.index = index;
     options.incarnation = 1000 + index;
     options.cores = 2;
@@ -199,11 +198,11 @@ class TestCore : public ChiefSink, public ShardStore {
   void Send(Adoption::Connection connection, const v1::PsToChief& message) override {
     sent[connection].push_back(message);
   }
-  absl::StatusOr<std::vector<v1::SnapshotFile>> Write(const SnapshotJob& job) override {
+  absl::StatusOr<std::vector<v1::SnapshotFile>> Write(SnapshotJob* job) override {
     if (!write_status.ok()) return write_status;
     v1::SnapshotFile file;
     file.set_name("ps-file");
-    written_values = SnapshotValues(job.tablets.at(0).shards.at(0));
+    written_values = SnapshotValues(job->tablets.at(0).shards.at(0));
     return std::vector<v1::SnapshotFile>{file};
   }
   absl::StatusOr<std::unique_ptr<ShardSource>> Open(const std::string&) override {

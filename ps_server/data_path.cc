@@ -17,6 +17,27 @@ void RaiseTo(std::atomic<uint64_t>* value, uint64_t to) {
   }
 }
 
+// The sum of bytes(tablet) over all tablets, if there are any.
+template <typename Bytes>
+uint64_t SumOfTablets(const std::shared_ptr<const TabletSet>& tablets, const Bytes& bytes) {
+  uint64_t sum = 0;
+  if (tablets == nullptr) return sum;
+  for (const auto& tablet : tablets->tablets) sum += bytes(tablet.get());
+  return sum;
+}
+
+// The sum of bytes(tablet, section) over the sections whose tablets are here.
+template <typename Sections, typename Bytes>
+uint64_t SumOfSections(const std::shared_ptr<const TabletSet>& tablets, const Sections& sections,
+                       const Bytes& bytes) {
+  uint64_t sum = 0;
+  if (tablets == nullptr) return sum;
+  for (const auto& section : sections) {
+    if (Tablet* const tablet = tablets->Find(section.tablet)) sum += bytes(tablet, section);
+  }
+  return sum;
+}
+
 // What SumStep and CloseStep have in common.
 template <typename Message>
 CloseOrder StepOf(const Message& message) {
@@ -133,6 +154,44 @@ bool DataPath::MustWait(const RequestView& request) const {
     }
   }
   return false;
+}
+
+bool DataPath::MayStage(const RequestView& request, uint64_t most) const {
+  const uint64_t early =
+      SumOfSections(tablets(), request.push_sections, [&](Tablet* tablet, const auto& section) {
+        return tablet->BytesIfEarly(request.push, section);
+      });
+  return early == 0 || EarlyBytes() + early <= most;
+}
+
+uint64_t DataPath::BytesToCopy(const RequestView& request) const {
+  return SumOfSections(tablets(), request.push_sections, [](Tablet* tablet, const auto& section) {
+    return tablet->BytesToCopy(section);
+  });
+}
+
+uint64_t DataPath::PulledBytes(const RequestView& request) const {
+  return SumOfSections(tablets(), request.pull_sections, [](Tablet* tablet, const auto& section) {
+    return tablet->PulledBytes(section);
+  });
+}
+
+uint64_t DataPath::BytesToCopyAtClose() const {
+  return SumOfTablets(tablets(), [](Tablet* tablet) { return tablet->BytesToCopyAtClose(); });
+}
+
+uint64_t DataPath::SupersededBytes() const {
+  return SumOfTablets(tablets(), [](Tablet* tablet) { return tablet->superseded_bytes(); });
+}
+
+uint64_t DataPath::EarlyBytes() const {
+  return SumOfTablets(tablets(), [](Tablet* tablet) { return tablet->early_bytes(); });
+}
+
+void DataPath::Reclaim() {
+  const std::shared_ptr<const TabletSet> tablets = this->tablets();
+  if (tablets == nullptr) return;
+  for (const auto& tablet : tablets->tablets) tablet->Reclaim();
 }
 
 absl::StatusOr<std::shared_ptr<const TabletSet>> DataPath::TabletsOf(uint64_t generation,

@@ -77,6 +77,17 @@ class DataPath {
   // to wait for CloseStep.
   bool MustWait(const RequestView& request) const;
 
+  // What Admission asks; see Tablet. MayStage: false if the request's gradients came before their
+  // turn, and they and all others that did would take more than `most` bytes.
+  bool MayStage(const RequestView& request, uint64_t most) const;
+  uint64_t BytesToCopy(const RequestView& request) const;
+  uint64_t BytesToCopyAtClose() const;
+  uint64_t PulledBytes(const RequestView& request) const;
+  uint64_t SupersededBytes() const;
+  uint64_t EarlyBytes() const;
+  // A snapshot has ended: releases the memory that only it needed.
+  void Reclaim();
+
   // Adds up the squares that norms of a step are made of, on all tablets: see Tablet::AddSquares.
   // Errors: as for CloseStep.
   absl::Status SumStep(uint64_t generation, const v1::SumStep& sum, v1::StepSummed* summed);

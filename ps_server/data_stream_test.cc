@@ -36,7 +36,7 @@ class RecordingStream : public Stream {
 // A client's end of a DataStream.
 struct Client {
   Client(TestCore* ps, HeldBytes* held, size_t max_request_bytes = size_t{1} << 30)
-      : parked(ps->core->data_path()),
+      : parked(ps->core->data_path(), ps->core->admission(), {.life_sign_every = Duration::zero()}),
         handler(std::make_unique<DataStream>(
             std::make_shared<const RequestContext>(MakeRequestContext(
                 ps->core.get(), &counters, held, &parked, &pins, max_request_bytes)),
@@ -83,7 +83,7 @@ struct Client {
   }
 
   Pins pins{size_t{1} << 30};
-  ParkedPulls parked;
+  ParkedRequests parked;
   CodecCounters counters;
   PushPullEncoder encoder;
   std::shared_ptr<RecordingStream> stream = std::make_shared<RecordingStream>();
@@ -102,7 +102,7 @@ TEST_CASE("of messages without payload nothing is held") {
 }
 
 // Its client counts a request without a sign of life as lost.
-TEST_CASE("a pull that waits for its step is promised an answer, again and again") {
+TEST_CASE("a pull that waits for its step gets signs of life, again and again") {
   TestCore ps;
   ps.Adopt(1, 1);
   ps.Assign(1, Layout({Variable("w", {4}, 5)}, Sgd(1)));
@@ -118,22 +118,21 @@ TEST_CASE("a pull that waits for its step is promised an answer, again and again
   section->add_entries();
   client.handler->OnFrame(client.encoder.Finish(header));
   CHECK(client.stream->answers == 0);
-  for (int promises = 1; promises <= 3; ++promises) {
-    client.parked.Promise();
-    REQUIRE(client.stream->answers == promises);
+  for (int signs = 1; signs <= 3; ++signs) {
+    client.parked.Tick();
+    REQUIRE(client.stream->answers == signs);
     PushPullDecoder decoder;
-    v1::PushPullResponseHeader promise;
-    REQUIRE(decoder.Decode(std::move(client.stream->last), &promise).ok());
-    CHECK(promise.sequence() == 9);
-    CHECK(promise.more());
-    REQUIRE(promise.pulls_size() == 1);
-    CHECK(promise.pulls(0).status() == v1::LATER);
+    v1::PushPullResponseHeader sign;
+    REQUIRE(decoder.Decode(std::move(client.stream->last), &sign).ok());
+    CHECK(sign.sequence() == 9);
+    CHECK(sign.more());
+    CHECK(sign.pulls_size() == 0);
   }
   ps.Assign(1, Layout({Variable("w", {4}, 5)}, Sgd(1)), /*timeline=*/2);
   ps.RunBackground();
   client.parked.Release();
   CHECK(client.stream->answers == 4);
-  client.parked.Promise();
+  client.parked.Tick();
   CHECK(client.stream->answers == 4);
 }
 

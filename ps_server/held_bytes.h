@@ -58,12 +58,14 @@ class HeldBytes {
   };
 
   size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  size_t most() const { return most_; }
+  size_t most() const { return most_.load(std::memory_order_relaxed); }
+  // Changes the limit for what is held from now on.
+  void SetMost(size_t bytes) { most_.store(bytes, std::memory_order_relaxed); }
 
  private:
   void EndIdle(int64_t now, const Share* but);
 
-  const size_t most_;
+  std::atomic<size_t> most_;
   const Duration patience_;
   std::atomic<size_t> bytes_{0};
   Mutex mu_;

@@ -98,7 +98,7 @@ class LocalRequests::Connection : public LocalConnection {
     server_->Leave();
   }
 
-  // As in ParkedPulls, a pull beside a push does not wait.
+  // As in ParkedRequests, a pull beside a push does not wait.
   bool MustWait() {
     if (request_->has_push || !server_->data_path_->MustWait(*request_)) return false;
     if (!waits_) server_->AddWaiting(this);

@@ -27,7 +27,7 @@ class LocalRequests : public LocalServer, public std::enable_shared_from_this<Lo
   void Watch(const void* watcher, std::function<void()> wake) override;
 
   // Wakes the connections whose pulls wait, and the watchers. To be called whenever
-  // ParkedPulls::Release is.
+  // ParkedRequests::Release is.
   void Release();
   // When it returns, no request is executed, now or later.
   void End();

@@ -15,23 +15,24 @@
 #include "common/rpc/push_pull/shared_memory.h"
 #include "common/rpc/stream/stream_server.h"
 #include "ps_server/ps_options.h"
+#include "ps_server/server_memory.h"
+#include "ps_server/unsent_answers.h"
 
 namespace cohort {
 namespace {
 
-// The most memory for unfinished requests. The variables that they push to need as much memory, so
-// it is half of what is available.
-size_t MostHeld() {
-  const uint64_t memory = AvailableMemoryBytes();
-  return memory == 0 ? PsService::Options().max_held_bytes : memory / 2;
-}
+// How long a client may leave the values that it pulled untaken while others wait for the memory.
+constexpr Duration kAnswerPatience = std::chrono::seconds(30);
+// How long the close of a step waits for the blocks that a snapshot writes.
+constexpr Duration kClosePatience = std::chrono::seconds(30);
 
 }  // namespace
 
 ParameterServer::ParameterServer(Options options)
     : options_(std::move(options)),
-      service_({.max_held_bytes = MostHeld(),
-                .max_superseded_bytes = MostHeld() / 2,
+      memory_bytes_(AvailableMemoryBytes()),
+      service_({.max_held_bytes = ServerMemory(memory_bytes_).most_held(),
+                .max_superseded_bytes = ServerMemory(memory_bytes_).most_answers(),
                 .incarnation = options_.incarnation}),
       apply_pool_(options_.threads, "apply"),
       served_(&options_, &clock_, &registry_) {
@@ -43,8 +44,26 @@ ParameterServer::ParameterServer(Options options)
       [this] { return static_cast<double>(service_.codec_counters().bytes_placed.load()); });
   registry_.AddCallback(
       "cohort_ps_superseded_bytes",
-      "Older versions of weights that workers of this host still read in place",
-      [this] { return static_cast<double>(service_.pins()->superseded_bytes()); });
+      "Older versions of weights and slots that readers, unsent answers and snapshots still need",
+      [this] {
+        service_.pins()->superseded_bytes();  // ends the pins of processes that have ended
+        return static_cast<double>(core_->superseded_bytes());
+      });
+  const auto memory = [this](const char* name, const char* help,
+                             uint64_t (ServerMemory::*term)() const) {
+    registry_.AddCallback(name, help,
+                          [this, term] { return static_cast<double>((core_->memory()->*term)()); });
+  };
+  memory("cohort_ps_memory_limit_bytes", "Memory that this server may use", &ServerMemory::limit);
+  memory("cohort_ps_values_bytes", "Values and slots that this server has", &ServerMemory::values);
+  memory("cohort_ps_memory_room_bytes", "What the limit leaves for requests, answers and copies",
+         &ServerMemory::room);
+  registry_.AddCallback(
+      "cohort_ps_unsent_answer_bytes", "Pulled values that clients have not taken yet",
+      [this] { return static_cast<double>(core_->memory()->answers()->bytes()); });
+  registry_.AddCallback("cohort_ps_early_bytes",
+                        "Gradients of a synchronous step that came before their turn",
+                        [this] { return static_cast<double>(core_->data_path()->EarlyBytes()); });
 }
 
 PsCore::Options ParameterServer::CoreOptions() {
@@ -52,7 +71,9 @@ PsCore::Options ParameterServer::CoreOptions() {
   options.index = static_cast<uint32_t>(options_.index);
   options.incarnation = options_.incarnation;
   options.cores = static_cast<uint32_t>(options_.threads);
-  options.memory_bytes = AvailableMemoryBytes();
+  options.memory_bytes = memory_bytes_;
+  options.machine_memory_bytes = MachineMemoryBytes();
+  options.close_patience = kClosePatience;
   options.unix_socket = options_.unix_socket;
   options.host_id = options_.host_id;
   options.chief_timeout = options_.chief_timeout;
@@ -101,6 +122,10 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(Options 
   };
   environment.figures = [s = server.get()] { return s->Figures(); };
   server->core_ = std::make_unique<PsCore>(server->CoreOptions(), std::move(environment));
+  server->core_->memory()->answers()->OnSent([s = server.get()] {
+    if (!s->service_.has_parked()) return;
+    s->tablet_work_.Post([s] { s->service_.ReleaseParked(); });
+  });
   server->local_ = std::make_shared<LocalRequests>(server->core_->data_path());
   if (server->options_.local_servers != nullptr) {
     server->options_.local_servers->Add(server->options_.incarnation, server->options_.index,
@@ -134,20 +159,37 @@ absl::Status ParameterServer::Listen() {
 ParameterServer::~ParameterServer() {
   if (options_.local_servers != nullptr) options_.local_servers->Remove(options_.incarnation);
   if (local_ != nullptr) local_->End();
+  if (core_ != nullptr) core_->memory()->answers()->OnSent(nullptr);
   served_.Kill(Unavailable("ps:{} has ended", options_.index));
   tablet_work_.Drop();
   background_.Drop();
 }
 
 absl::Status ParameterServer::Tick() {
-  PromiseParked();
+  KeepLedger();
   return served_.Tick(core_->chief_connected());
 }
 
-void ParameterServer::PromiseParked() {
-  if (clock_.Now() < next_promise_) return;
-  next_promise_ = clock_.Now() + ParkedPulls::kPromiseEvery;
-  service_.PromiseParked();
+void ParameterServer::KeepLedger() {
+  ServerMemory& memory = *core_->memory();
+  service_.SetMostHeld(memory.most_held());
+  const uint64_t held = service_.held().bytes();
+  const uint64_t early = core_->data_path()->EarlyBytes();
+  const uint64_t superseded = core_->superseded_bytes();
+  if (memory.Note(held, early, superseded)) {
+    const bool is_short = memory.short_of_memory();
+    options_.log->Log(is_short ? LogLevel::kWarning : LogLevel::kInfo,
+                      is_short ? "memory_short" : "memory_enough",
+                      {{"used_bytes", memory.used()},
+                       {"room_bytes", memory.room()},
+                       {"requests", held},
+                       {"unsent_answers", memory.answers()->bytes()},
+                       {"early_gradients", early},
+                       {"superseded", superseded}});
+  }
+  if (!service_.has_parked()) return;
+  memory.answers()->EndIdle(kAnswerPatience);
+  service_.TickParked();
 }
 
 std::string ParameterServer::StatusLine() const {

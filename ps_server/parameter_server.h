@@ -48,9 +48,11 @@ class ParameterServer : public ServingTask {
 
   // Logs which task it is waiting for. Errors: DeadlineExceeded if no chief has been connected for
   // chief_wait.
+  // Also calls KeepLedger.
   absl::Status Tick() override;
-  // Part of Tick: gives signs of life to clients whose pulls wait for a step.
-  void PromiseParked();
+  // Notes what memory is used for, and releases requests that wait. To be called several times a
+  // second.
+  void KeepLedger();
   std::optional<TaskEnd> end() const override { return served_.end(); }
   std::string StatusLine() const override;
   // The loops are the tablet thread and the threads of the server.
@@ -73,6 +75,7 @@ class ParameterServer : public ServingTask {
 
   // In the order in which they depend on each other.
   const Options options_;
+  const uint64_t memory_bytes_;  // that this process may use
   RealClock clock_;
   MetricsRegistry registry_;
   std::unique_ptr<ApplyLog> apply_log_;   // may be null

@@ -83,7 +83,7 @@ class ParkingServer {
   TestCore ps_;
   CodecCounters counters_;
   HeldBytes held_;
-  ParkedPulls pulls_{ps_.core->data_path()};
+  ParkedRequests pulls_{ps_.core->data_path(), ps_.core->admission()};
   Mutex mu_;
   std::deque<std::unique_ptr<PushPullRequest>> parked_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<StreamServer> server_;

@@ -9,31 +9,54 @@ void PendingSnapshots::Add(const std::shared_ptr<SnapshotJob>& job) {
   std::shared_ptr<SnapshotJob>& place = jobs_[job->cut];
   if (place != nullptr) place->cancelled = true;
   place = job;
+  NoteChange();
 }
 
 void PendingSnapshots::Remove(const std::shared_ptr<SnapshotJob>& job) {
   MutexLock lock(&mu_);
   const auto it = jobs_.find(job->cut);
   if (it != jobs_.end() && it->second == job) jobs_.erase(it);
-  changed_.SignalAll();
+  NoteChange();
 }
 
 void PendingSnapshots::Cancel(uint64_t cut) {
   MutexLock lock(&mu_);
   const auto it = jobs_.find(cut);
   if (it != jobs_.end()) it->second->cancelled = true;
-  changed_.SignalAll();
+  NoteChange();
 }
 
 void PendingSnapshots::CancelAll() {
   MutexLock lock(&mu_);
   for (const auto& [cut, job] : jobs_) job->cancelled = true;
+  NoteChange();
+}
+
+void PendingSnapshots::NoteChange() {
+  pending_.store(Count(), std::memory_order_release);
   changed_.SignalAll();
 }
 
 size_t PendingSnapshots::Count() const {
   return static_cast<size_t>(std::count_if(
       jobs_.begin(), jobs_.end(), [](const auto& entry) { return !entry.second->cancelled; }));
+}
+
+uint64_t PendingSnapshots::SupersededBytes() const {
+  uint64_t bytes = 0;
+  MutexLock lock(&mu_);
+  for (const auto& [cut, job] : jobs_) bytes += job->superseded_bytes();
+  return bytes;
+}
+
+bool PendingSnapshots::WaitUntil(const std::function<bool()>& done, TimePoint deadline) const {
+  while (!done()) {
+    MutexLock lock(&mu_);
+    const TimePoint now = RealClock().Now();
+    if (now >= deadline) return false;
+    changed_.WaitUntil(&mu_, std::min(deadline, now + std::chrono::milliseconds(50)));
+  }
+  return true;
 }
 
 bool PendingSnapshots::WaitForNone(TimePoint deadline) const {

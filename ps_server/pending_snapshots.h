@@ -1,8 +1,10 @@
 #ifndef COHORT_PS_SERVER_PENDING_SNAPSHOTS_H_
 #define COHORT_PS_SERVER_PENDING_SNAPSHOTS_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 
@@ -23,12 +25,21 @@ class PendingSnapshots {
   void Cancel(uint64_t cut);
   void CancelAll();
 
+  // True if no snapshot is on its way. Does not wait.
+  bool empty() const { return pending_.load(std::memory_order_acquire) == 0; }
+  // See SnapshotJob.
+  uint64_t SupersededBytes() const;
+  // Waits until `done` holds, which is looked at whenever a snapshot ends and each 50 ms. Returns
+  // false at the deadline.
+  bool WaitUntil(const std::function<bool()>& done, TimePoint deadline) const;
   // Waits until no snapshot is left. Returns false at the deadline.
   bool WaitForNone(TimePoint deadline) const;
 
  private:
+  void NoteChange() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   size_t Count() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
+  std::atomic<size_t> pending_{0};  // Count()
   mutable Mutex mu_;
   mutable CondVar changed_;
   std::map<uint64_t, std::shared_ptr<SnapshotJob>> jobs_ ABSL_GUARDED_BY(mu_);

@@ -13,9 +13,13 @@ namespace cohort {
 
 namespace {
 
+// How often the chief hears about a request that takes long.
+constexpr Duration kReportEvery = std::chrono::seconds(1);
+// A snapshot has written as much more: pushes that it delays may be executed.
+constexpr uint64_t kWakeEveryBytes = uint64_t{16} << 20;
+
 TabletBuilder::Options BuilderOptions(const PsCore::Options& options) {
-  return {.memory_bytes = options.memory_bytes,
-          .applied_limits = options.applied_limits,
+  return {.applied_limits = options.applied_limits,
           .shard = options.shard,
           .test_faults = options.test_faults};
 }
@@ -28,16 +32,22 @@ PsCore::PsCore(const Options& options, Environment environment)
       metrics_(env_.metrics),
       pool_(BufferPool::Create(options.max_idle_bytes)),
       data_path_(&metrics_, env_.clock, env_.apply_log),
+      memory_(options.memory_bytes, options.machine_memory_bytes, options.least_room),
       builder_(BuilderOptions(options), {.store = env_.store,
                                          .registry = env_.metrics,
                                          .metrics = &metrics_,
                                          .log = env_.log,
-                                         .pool = pool_.get()}),
+                                         .pool = pool_.get(),
+                                         .memory = &memory_}),
       adoption_(options.chief_timeout),
       index_(options.index) {}
 
 // Tablets give their buffers back before the pool is closed.
 PsCore::~PsCore() {
+  {
+    MutexLock lock(&mu_);
+    DropBuild();
+  }
   snapshots_.CancelAll();
   data_path_.Serve(nullptr);
 }
@@ -162,12 +172,13 @@ void PsCore::OnAdopt(Connection connection, const v1::ChiefToPs& message, bool s
   if (!answer.fenced.empty()) return SendFenced(connection, message.request(), answer.fenced);
   if (answer.superseded.has_value()) SendFenced(*answer.superseded, 0, kTakenOver);
   if (answer.new_job) {
-    ++assignment_;
+    DropBuild();
     snapshots_.CancelAll();
     data_path_.Serve(nullptr);
     data_path_.Reset();
   }
   if (answer.adopted) {
+    reports_ = ProtocolVersion::Of(adopt) >= kProgressProtocol;
     index_ = adopt.renumbered() ? static_cast<uint32_t>(adopt.expected().index()) : options_.index;
     checkpoint_dir_ = adopt.checkpoint_dir();
     data_path_.Fence(message.generation());
@@ -220,40 +231,81 @@ void PsCore::OnAssign(const Asker& asker, const v1::AssignTablets& assign) {
   snapshots_.CancelAll();
   data_path_.Serve(nullptr);
   WakeParked();
-  const uint64_t assignment = ++assignment_;
+  Assignment before = std::exchange(
+      assignment_,
+      {asker, std::make_shared<v1::AssignTablets>(assign), TabletBuilder::ContentsOf(assign)});
+  if (before.assign != nullptr) {
+    AnswerError(before.asker, Aborted("a newer assignment has come"));
+    if (before.contents == assignment_.contents) {
+      return env_.log->Info("build_continued", {{"timeline", assign.timeline()}});
+    }
+  }
   building_ = assign.restore_from().empty() ? "making its tablets"
                                             : "restoring its tablets from " + assign.restore_from();
-  auto copy = std::make_shared<const v1::AssignTablets>(assign);
-  env_.background([this, asker, assignment, copy] {
-    OnBuilt(asker, assignment, copy->initial_values(), builder_.Build(*copy, asker.generation));
-  });
+  const uint64_t build = ++build_;
+  env_.background([this, build, assign = assignment_.assign] { Build(build, *assign); });
 }
 
-void PsCore::OnBuilt(const Asker& asker, uint64_t assignment, const std::string& initial_values,
-                     absl::StatusOr<std::shared_ptr<TabletSet>> tablets) {
-  MutexLock lock(&mu_);
-  if (assignment != assignment_) {
-    AnswerError(asker, Aborted("a newer assignment has come"));
-    return;
-  }
+void PsCore::DropBuild() {
+  ++build_;
+  assignment_ = {};
   building_.clear();
-  if (!tablets.ok()) {
-    env_.log->Failure(LogLevel::kError, "assignment_failed", tablets.status());
-    AnswerError(asker, tablets.status());
+}
+
+void PsCore::Build(uint64_t build, const v1::AssignTablets& assign) {
+  TimePoint last = env_.clock->Now();
+  OnBuilt(build, builder_.Build(assign, [&](uint64_t bytes) -> absl::Status {
+    if (build != build_) return Aborted("a newer assignment has come");
+    if (env_.clock->Now() - last < kReportEvery) return absl::OkStatus();
+    Asker asker;
+    {
+      MutexLock lock(&mu_);
+      asker = assignment_.asker;
+    }
+    Report(asker, bytes, &last);
+    return absl::OkStatus();
+  }));
+}
+
+void PsCore::Report(const Asker& asker, uint64_t bytes, TimePoint* last) {
+  const TimePoint now = env_.clock->Now();
+  if (now - *last < kReportEvery) return;
+  *last = now;
+  v1::PsToChief message;
+  message.mutable_progress()->set_bytes(bytes);
+  MutexLock lock(&mu_);
+  if (reports_) Answer(asker, &message);
+}
+
+void PsCore::OnBuilt(uint64_t build, absl::StatusOr<std::shared_ptr<TabletSet>> tablets) {
+  MutexLock lock(&mu_);
+  if (build != build_) return;
+  const Assignment assigned = std::exchange(assignment_, {});
+  building_.clear();
+  absl::Status status = tablets.status();
+  if (status.ok()) {
+    status = TabletBuilder::Finish(*assigned.assign, assigned.asker.generation, tablets->get());
+  }
+  if (!status.ok()) {
+    env_.log->Failure(LogLevel::kError, "assignment_failed", status);
+    AnswerError(assigned.asker, status);
     return;
   }
   v1::PsToChief message;
   message.mutable_assigned()->set_timeline((*tablets)->timeline);
-  message.mutable_assigned()->set_initial_values(initial_values);
+  message.mutable_assigned()->set_initial_values(assigned.assign->initial_values());
+  uint64_t values = 0;
   for (const auto& tablet : (*tablets)->tablets) {
     message.mutable_assigned()->add_tablets(tablet->number());
+    values += tablet->bytes();
   }
+  memory_.SetValues(values);
   env_.log->Info("serving",
                  {{"timeline", (*tablets)->timeline}, {"tablets", (*tablets)->tablets.size()}});
   data_path_.Serve(*std::move(tablets));
   // Another chief may have taken over while they were built.
   data_path_.Fence(adoption_.generation());
-  Answer(asker, &message);
+  Answer(assigned.asker, &message);
 }
 
 // It waits behind a snapshot that the chief asked for before: the cut names closures as pending
@@ -283,6 +335,7 @@ void PsCore::OnSumStep(const Asker& asker, const v1::SumStep& sum) {
 }
 
 void PsCore::OnCloseStep(const Asker& asker, const v1::CloseStep& close) {
+  AwaitRoomToClose();
   const absl::Status closed = data_path_.CloseStep(asker.generation, close);
   {
     MutexLock lock(&mu_);
@@ -329,6 +382,13 @@ void PsCore::OnSnapshot(const Asker& asker, const v1::TakeSnapshot& take) {
         asker, Annotate(std::move(status), fmt::format("cut {}, ps:{}", take.cut(), index_)));
   }
   job->ps = index_;
+  job->on_progress = [this, asker, last = env_.clock->Now(),
+                      woken = uint64_t{0}](uint64_t bytes) mutable {
+    Report(asker, bytes, &last);
+    if (bytes - woken < kWakeEveryBytes) return;
+    woken = bytes;
+    WakeParked();
+  };
   COHORT_CRASH_POINT("ps.snapshot.taken");
   Answer(asker, &taken);
   snapshots_.Add(job);
@@ -365,12 +425,22 @@ void PsCore::WriteSnapshot(const Asker& asker, const std::shared_ptr<SnapshotJob
   auto files =
       job->cancelled
           ? absl::StatusOr<std::vector<v1::SnapshotFile>>(Cancelled("cut {} was dropped", job->cut))
-          : env_.store->Write(*job);
+          : env_.store->Write(job.get());
+  job->DropAll();
+  data_path_.Reclaim();
+  pool_->Trim();
   MutexLock lock(&mu_);
-  job->tablets.clear();
   AnswerSnapshot(asker, *job, ToSeconds(env_.clock->Now() - begin), std::move(files));
   // A thread that waits for the snapshot may close the chief's stream now.
   snapshots_.Remove(job);
+  WakeParked();
+}
+
+void PsCore::AwaitRoomToClose() {
+  if (snapshots_.empty() || options_.close_patience == Duration::zero()) return;
+  snapshots_.WaitUntil(
+      [&] { return snapshots_.empty() || admission().MayCopy(data_path_.BytesToCopyAtClose()); },
+      env_.clock->Now() + options_.close_patience);
 }
 
 void PsCore::AnswerSnapshot(const Asker& asker, const SnapshotJob& job, double seconds,

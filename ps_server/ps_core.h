@@ -3,6 +3,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -20,9 +21,11 @@
 #include "common/tablet/shard_store.h"
 #include "common/tensor/buffer.h"
 #include "proto/parameter_server.pb.h"
+#include "ps_server/admission.h"
 #include "ps_server/data_path.h"
 #include "ps_server/pending_snapshots.h"
 #include "ps_server/ps_metrics.h"
+#include "ps_server/server_memory.h"
 #include "ps_server/tablet_builder.h"
 
 namespace cohort {
@@ -64,6 +67,10 @@ class PsCore {
     size_t max_idle_bytes = size_t{256} << 20;  // the most that recycled buffers take
     ShardOptions shard;
     uint64_t memory_bytes = 0;  // an assignment that needs more memory is refused; 0: no limit
+    uint64_t machine_memory_bytes = 0;  // that all servers of the machine share; 0: no limit
+    uint64_t least_room = ServerMemory::kLeastRoom;
+    // How long the close of a step may wait for the blocks that a snapshot writes.
+    Duration close_patience = Duration::zero();
     AppliedSet::Limits applied_limits;
     TabletTestFaults test_faults;
   };
@@ -98,6 +105,13 @@ class PsCore {
 
   DataPath* data_path() { return &data_path_; }
   BufferPool* pool() { return pool_.get(); }
+  ServerMemory* memory() { return &memory_; }
+  // Valid as long as the core.
+  Admission admission() { return {&data_path_, &snapshots_, &memory_}; }
+  // Bytes of values and slots that only answers, readers in place and snapshots keep.
+  uint64_t superseded_bytes() const {
+    return data_path_.SupersededBytes() + snapshots_.SupersededBytes();
+  }
   PsMetrics* metrics() { return &metrics_; }
 
   // True if tablets have been assigned, for readiness.
@@ -135,8 +149,15 @@ class PsCore {
 
   void OnAssign(const Asker& asker, const v1::AssignTablets& assign)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void OnBuilt(const Asker& asker, uint64_t assignment, const std::string& initial_values,
-               absl::StatusOr<std::shared_ptr<TabletSet>> tablets);
+  // Runs in `background`.
+  void Build(uint64_t build, const v1::AssignTablets& assign);
+  void OnBuilt(uint64_t build, absl::StatusOr<std::shared_ptr<TabletSet>> tablets);
+  // Nothing that is being built will be served.
+  void DropBuild() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  // Sends a report to the chief that asked, if the last one was a second ago. `last`: when that
+  // was.
+  void Report(const Asker& asker, uint64_t bytes, TimePoint* last);
 
   void OnWatermark(uint64_t watermark) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnSumStep(const Asker& asker, const v1::SumStep& sum);
@@ -150,6 +171,8 @@ class PsCore {
   // Errors: those of Tablet::Snapshot.
   static absl::Status TakeSnapshot(const TabletSet& tablets, SnapshotJob* job,
                                    v1::SnapshotTaken* taken);
+  // Waits until a close may copy what a snapshot still needs.
+  void AwaitRoomToClose();
   void WriteSnapshot(const Asker& asker, const std::shared_ptr<SnapshotJob>& job);
   void AnswerSnapshot(const Asker& asker, const SnapshotJob& job, double seconds,
                       absl::StatusOr<std::vector<v1::SnapshotFile>> files)
@@ -165,6 +188,7 @@ class PsCore {
   PsMetrics metrics_;
   BufferPool::Handle pool_;
   DataPath data_path_;
+  ServerMemory memory_;
   const TabletBuilder builder_;
   PendingSnapshots snapshots_;
 
@@ -172,8 +196,16 @@ class PsCore {
   Adoption adoption_ ABSL_GUARDED_BY(mu_);
   uint32_t index_ ABSL_GUARDED_BY(mu_);              // this server's number for its chief
   std::string checkpoint_dir_ ABSL_GUARDED_BY(mu_);  // that of the adopted chief
-  uint64_t assignment_ ABSL_GUARDED_BY(mu_) =
-      0;                                       // the newest; an older one that is built is dropped
+  // The newest assignment, until its tablets are served. A build makes the values; whoever asked
+  // last for the same ones gets them.
+  struct Assignment {
+    Asker asker;
+    std::shared_ptr<const v1::AssignTablets> assign;  // null: nothing is assigned
+    std::string contents;                             // TabletBuilder::ContentsOf
+  };
+  Assignment assignment_ ABSL_GUARDED_BY(mu_);
+  bool reports_ ABSL_GUARDED_BY(mu_) = false;  // the chief's version takes them
+  std::atomic<uint64_t> build_{0};             // the newest; older ones end. Written under mu_
   std::string building_ ABSL_GUARDED_BY(mu_);  // what the newest assignment waits for; "": nothing
 };
 

@@ -453,6 +453,91 @@ TEST_CASE("an answer goes to the chief that asked, never to its successor") {
   CHECK(ps.sent[2].empty());
 }
 
+// A store from which each read takes 0.4 s.
+class SlowStore : public ShardStore {
+ public:
+  class Source : public ShardSource {
+   public:
+    explicit Source(ManualClock* clock) : clock_(clock) {}
+    absl::Status ReadRows(const std::string&, const std::string&, DType, uint64_t, uint64_t,
+                          std::span<uint8_t> out) override {
+      clock_->Advance(std::chrono::milliseconds(400));
+      std::ranges::fill(out, 0);
+      return absl::OkStatus();
+    }
+    absl::StatusOr<RestoredTablet> Tablet(const v1::Layout&, uint32_t) override {
+      return RestoredTablet();
+    }
+
+   private:
+    ManualClock* const clock_;
+  };
+  absl::StatusOr<std::vector<v1::SnapshotFile>> Write(SnapshotJob* job) override {
+    for (ShardBlock& block : job->tablets[0].shards[0].blocks) {
+      clock->Advance(std::chrono::milliseconds(400));
+      job->Drop(&block.values);
+    }
+    return std::vector<v1::SnapshotFile>();
+  }
+  absl::StatusOr<std::unique_ptr<ShardSource>> Open(const std::string&) override {
+    return std::make_unique<Source>(clock);
+  }
+  absl::Status CheckDirectory(const std::string&, const std::string&) override {
+    return absl::OkStatus();
+  }
+  ManualClock* clock = nullptr;
+};
+
+TEST_CASE("a server reports each second how far a restore and a snapshot are") {
+  SlowStore store;
+  TestCore ps(0, &store);
+  store.clock = &ps.clock;
+  ps.Adopt(1, 1);
+  ps.Assign(1, Layout({Variable("a", {160})}, Sgd(1)), 1, "manifest");  // 10 blocks of 64 bytes
+  const uint64_t restore = ps.request;
+  ps.RunBackground();
+  std::vector<uint64_t> bytes;
+  for (const v1::PsToChief& message : ps.sent[1]) {
+    CHECK(message.request() == restore);
+    if (message.has_progress()) bytes.push_back(message.progress().bytes());
+  }
+  CHECK(bytes == std::vector<uint64_t>{4 * 64, 7 * 64, 10 * 64});
+  CHECK(ps.Last(1).has_assigned());
+  ps.TakeSnapshot(1, 5, "/dir");
+  ps.RunBackground();
+  bytes.clear();
+  for (const v1::PsToChief& message : ps.sent[1]) {
+    CHECK(message.request() == ps.request);
+    if (message.has_progress()) bytes.push_back(message.progress().bytes());
+  }
+  CHECK(bytes == std::vector<uint64_t>{3 * 64, 6 * 64, 9 * 64});
+}
+
+TEST_CASE("a build continues for the chief that asks for the same values again") {
+  TestCore ps;
+  ps.Adopt(1, 1);
+  const v1::Layout layout = Layout({Variable("a", {64}), Variable("b", {64})}, Sgd(1), 2);
+  ps.Assign(1, layout);
+  // The chief dies while the build runs; the next one asks at another timeline.
+  REQUIRE(ps.background.size() == 1);
+  ps.Adopt(2, 2, 8, false, /*takeover=*/true);
+  ps.Assign(2, layout, 5, "", 2);
+  CHECK(ps.background.size() == 1);
+  ps.RunBackground();
+  const v1::PsToChief answer = ps.Last(2);
+  CHECK(answer.request() == ps.request);
+  CHECK(answer.assigned().timeline() == 5);
+  CHECK(ps.core->data_path()->tablets()->timeline == 5);
+  CHECK(ps.core->data_path()->tablets()->tablets[0]->term() == 5);
+  // Other values need another build.
+  ps.Assign(2, SmallLayout(), 6, "", 2);
+  ps.Assign(2, layout, 7, "", 2);
+  CHECK(ps.background.size() == 2);
+  CHECK(absl::StatusCode(ps.sent[2][0].status().code()) == absl::StatusCode::kAborted);
+  ps.RunBackground();
+  CHECK(ps.Last(2).assigned().timeline() == 7);
+}
+
 TEST_CASE("failed assignments are answered and leave the server empty") {
   TestCore ps;
   ps.Adopt(1, 1);

@@ -40,7 +40,7 @@ absl::Status CheckClientProtocol(const Stream& stream) {
 }  // namespace
 
 RequestContext MakeRequestContext(PsCore* core, CodecCounters* counters, HeldBytes* held,
-                                  ParkedPulls* parked, Pins* pins, size_t max_request_bytes) {
+                                  ParkedRequests* parked, Pins* pins, size_t max_request_bytes) {
   RequestContext context;
   context.data_path = core->data_path();
   context.metrics = core->metrics();
@@ -48,6 +48,7 @@ RequestContext MakeRequestContext(PsCore* core, CodecCounters* counters, HeldByt
   context.counters = counters;
   context.held = held;
   context.pins = pins;
+  context.answers = core->memory()->answers();
   context.max_request_bytes = max_request_bytes;
   context.execute = [parked](std::unique_ptr<PushPullRequest> request) {
     return parked->Execute(std::move(request));
@@ -61,7 +62,7 @@ void PsService::Send(Adoption::Connection connection, const v1::PsToChief& messa
 
 StreamServer::Methods PsService::Methods(PsCore* core, const Clock* clock) {
   using Connection = Adoption::Connection;
-  parked_ = std::make_unique<ParkedPulls>(core->data_path());
+  parked_ = std::make_unique<ParkedRequests>(core->data_path(), core->admission());
   const auto context = std::make_shared<const RequestContext>(MakeRequestContext(
       core, &codec_counters_, &held_, parked_.get(), &pins_, options_.max_request_bytes));
   return {{kControlMethod,

@@ -10,7 +10,7 @@
 #include "common/rpc/stream/chief_streams.h"
 #include "common/rpc/stream/stream_server.h"
 #include "ps_server/held_bytes.h"
-#include "ps_server/parked_pulls.h"
+#include "ps_server/parked_requests.h"
 #include "ps_server/pins.h"
 #include "ps_server/ps_core.h"
 #include "ps_server/push_pull_request.h"
@@ -24,7 +24,7 @@ inline constexpr char kPushPullMethod[] = "/cohort.v1.ParameterServer/PushPull";
 // its last frame, and answer it there, unless `parked` keeps it. All arguments outlive the streams
 // and their requests.
 RequestContext MakeRequestContext(PsCore* core, CodecCounters* counters, HeldBytes* held,
-                                  ParkedPulls* parked, Pins* pins, size_t max_request_bytes);
+                                  ParkedRequests* parked, Pins* pins, size_t max_request_bytes);
 
 // Translates between streams of frames and PsCore; nothing is decided here.
 //
@@ -54,15 +54,15 @@ class PsService : public ChiefSink {
   StreamServer::Methods Methods(PsCore* core, const Clock* clock);
 
   void Send(Adoption::Connection connection, const v1::PsToChief& message) override;
-  // See ParkedPulls::Release. Call it after Methods.
+  // See ParkedRequests::Release. Call it after Methods.
   void ReleaseParked() { parked_->Release(); }
-  // See ParkedPulls::Promise.
-  void PromiseParked() {
-    if (parked_ != nullptr) parked_->Promise();
-  }
+  // See ParkedRequests::Tick. Call it after Methods.
+  void TickParked() { parked_->Tick(); }
+  bool has_parked() const { return parked_ != nullptr && !parked_->empty(); }
 
   const CodecCounters& codec_counters() const { return codec_counters_; }
   const HeldBytes& held() const { return held_; }
+  void SetMostHeld(size_t bytes) { held_.SetMost(bytes); }
   Pins* pins() { return &pins_; }
 
  private:
@@ -71,7 +71,7 @@ class PsService : public ChiefSink {
   HeldBytes held_;
   Pins pins_;
   ChiefStreams<v1::ChiefToPs, v1::PsToChief> chiefs_;
-  std::unique_ptr<ParkedPulls> parked_;  // made by Methods
+  std::unique_ptr<ParkedRequests> parked_;  // made by Methods
 };
 
 }  // namespace cohort

@@ -22,7 +22,7 @@ PushPullRequest::PushPullRequest(std::shared_ptr<const RequestContext> context,
     : context_(std::move(context)),
       stream_(stream),
       messages_(context_->counters),
-      responder_(context_->counters, context_->metrics),
+      responder_(context_->counters, context_->metrics, context_->answers),
       held_(context_->held, stream) {}
 
 absl::Status PushPullRequest::Decode(Frame frame) {
@@ -119,26 +119,22 @@ absl::Status PushPullRequest::Park() {
       "unanswered requests hold all the memory that they may; this one has {} bytes", bytes);
 }
 
-void PushPullRequest::Promise() {
-  const std::shared_ptr<Stream> stream = stream_.lock();
-  if (stream == nullptr) return;
-  v1::PushPullResponseHeader promise;
-  promise.set_sequence(view_->sequence);
-  promise.set_generation(context_->data_path->generation());
-  promise.set_more(true);
-  for (const PullSectionView& section : view_->pull_sections) {
-    v1::PullResult* const result = promise.add_pulls();
-    result->set_tablet(section.tablet);
-    result->set_status(v1::LATER);
-  }
-  responder_.SendHeader(promise, stream.get());
-}
-
 void PushPullRequest::Answer() {
   if (const std::shared_ptr<Stream> stream = stream_.lock()) {
-    responder_.Send(headers_.answer(), payload_, stream.get());
+    responder_.Send(headers_.answer(), payload_, stream);
   }
   payload_.clear();
+}
+
+// A part of the answer with nothing in it.
+void PushPullRequest::SendLifeSign() {
+  v1::PushPullResponseHeader sign;
+  sign.set_sequence(headers_.request()->sequence());
+  sign.set_generation(context_->data_path->generation());
+  sign.set_more(true);
+  if (const std::shared_ptr<Stream> stream = stream_.lock()) {
+    responder_.SendPart(sign, stream.get());
+  }
 }
 
 void PushPullRequest::AnswerError(const absl::Status& status) {

@@ -18,6 +18,7 @@
 #include "ps_server/request_message.h"
 #include "ps_server/responder.h"
 #include "ps_server/shared_payload_server.h"
+#include "ps_server/unsent_answers.h"
 
 namespace cohort {
 
@@ -30,7 +31,8 @@ struct RequestContext {
   BufferPool* pool = nullptr;
   CodecCounters* counters = nullptr;
   HeldBytes* held = nullptr;
-  Pins* pins = nullptr;  // may be null: nothing is lent
+  Pins* pins = nullptr;                    // may be null: nothing is lent
+  std::shared_ptr<UnsentAnswers> answers;  // where values count until they are sent
   size_t max_request_bytes = 0;
   // Executes a whole request. Either answers it and returns it, so that the stream can use its
   // memory again, or keeps it and returns null: then it answers or destroys the request later, on
@@ -96,11 +98,10 @@ class PushPullRequest {
   // is kept for later. Error: ResourceExhausted if all requests together would hold too much; then
   // the request is to be answered at once.
   absl::Status Park();
-  // Tells the client that the answer to its pulls comes later, as a sign of life. May be called on
-  // any thread, again and again, before Answer.
-  void Promise();
   // Sends the answer. May be called on any thread.
   void Answer();
+  // Tells the client of a request that waits that the server has it.
+  void SendLifeSign();
   // Answers with an error of the request as a whole.
   void AnswerError(const absl::Status& status);
 

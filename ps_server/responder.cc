@@ -14,6 +14,8 @@ namespace {
 
 // Smaller answers travel: copying them to shared memory would gain nothing.
 constexpr size_t kPlacedFrom = 16 << 10;
+// Smaller values are not counted until they are sent: that would take as long as sending them.
+constexpr size_t kCountedFrom = 64 << 10;
 
 }  // namespace
 
@@ -32,13 +34,17 @@ void Responder::SetLending(std::shared_ptr<Pins::Client> client, std::span<const
 }
 
 void Responder::Send(v1::PushPullResponseHeader* header, std::span<PayloadSlice> payload,
-                     Stream* stream) {
+                     const std::shared_ptr<Stream>& stream) {
   Lend(payload);
+  payload_bytes_ = 0;
+  for (const PayloadSlice& slice : payload) payload_bytes_ += slice.lent ? 0 : slice.bytes;
+  stream_ = stream;
   ForEachChunk(
       header, payload, kResponseChunkBytes,
       [this, stream](const v1::PushPullResponseHeader& chunk, std::span<PayloadSlice> slices) {
-        SendFrame(chunk, slices, stream);
+        SendFrame(chunk, slices, stream.get());
       });
+  counted_ = nullptr;
 }
 
 // Blocks in memory that the client has not mapped yet are announced, so that it can map it before
@@ -86,9 +92,20 @@ void Responder::SendFrame(const v1::PushPullResponseHeader& header, std::span<Pa
     (slice.lent ? metrics_->bytes_lent : metrics_->bytes_out)->Increment(slice.bytes);
     if (placed || !slice.buffer) continue;
     encoder_.BeginPayload();
-    encoder_.Append(std::move(slice.buffer), slice.offset, slice.bytes);
+    const bool counts = answers_ != nullptr && slice.bytes >= kCountedFrom;
+    encoder_.Append(counts ? Counted(std::move(slice.buffer)) : std::move(slice.buffer),
+                    slice.offset, slice.bytes);
   }
   stream->Send(encoder_.Finish(header, segment_ == nullptr ? nullptr : &word_));
+}
+
+BufferRef Responder::Counted(BufferRef buffer) {
+  if (counted_ == nullptr) {
+    counted_ = answers_->Begin(payload_bytes_, [weak = stream_] {
+      if (const std::shared_ptr<Stream> stream = weak.lock()) stream->Abort();
+    });
+  }
+  return UnsentAnswers::Answer::Count(counted_, std::move(buffer));
 }
 
 void Responder::Announce() {

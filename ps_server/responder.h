@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "common/rpc/push_pull/peer_segments.h"
@@ -14,6 +15,7 @@
 #include "proto/shared_payload.pb.h"
 #include "ps_server/pins.h"
 #include "ps_server/ps_metrics.h"
+#include "ps_server/unsent_answers.h"
 
 namespace cohort {
 
@@ -28,9 +30,9 @@ class Stream;
 // that the request has set aside for them. Not thread-safe.
 class Responder {
  public:
-  // Both outlive the responder.
-  Responder(CodecCounters* counters, PsMetrics* metrics)
-      : counters_(counters), metrics_(metrics), encoder_(counters) {}
+  // `counters` and `metrics` outlive the responder. `answers`: may be null.
+  Responder(CodecCounters* counters, PsMetrics* metrics, std::shared_ptr<UnsentAnswers> answers)
+      : counters_(counters), metrics_(metrics), answers_(std::move(answers)), encoder_(counters) {}
 
   // Sets the segment that the next answer names as mapped here. Null: the answer names none. The
   // caller keeps the segment mapped until the answer is sent.
@@ -48,7 +50,12 @@ class Responder {
 
   // Sends an answer, in several frames if it is large. Takes the references of `payload`. `header`
   // may be changed.
-  void Send(v1::PushPullResponseHeader* header, std::span<PayloadSlice> payload, Stream* stream);
+  void Send(v1::PushPullResponseHeader* header, std::span<PayloadSlice> payload,
+            const std::shared_ptr<Stream>& stream);
+  // Sends a part of the answer that has no values.
+  void SendPart(const v1::PushPullResponseHeader& header, Stream* stream) {
+    SendFrame(header, {}, stream);
+  }
   // Sends a header alone.
   void SendHeader(const v1::PushPullResponseHeader& header, Stream* stream);
 
@@ -64,9 +71,12 @@ class Responder {
   bool Place(std::span<PayloadSlice> payload);
   void PlaceAmongLent(std::span<PayloadSlice> payload);
   bool CopyToArea(const PayloadSlice& slice);
+  // Values that travel count until they are sent.
+  BufferRef Counted(BufferRef buffer);
 
   CodecCounters* const counters_;
   PsMetrics* const metrics_;
+  const std::shared_ptr<UnsentAnswers> answers_;
   PushPullEncoder encoder_;
   SharedSegment* segment_ = nullptr;
   uint64_t next_ = 0;  // where in the segment the next value may go
@@ -78,6 +88,10 @@ class Responder {
   bool lends_ = false;                   // some value of this answer is lent
   std::vector<BufferRef> announced_;     // blocks in segments that the client may map next
   v1::SharedPayload word_;
+  // The answer that is being sent.
+  size_t payload_bytes_ = 0;
+  std::weak_ptr<Stream> stream_;
+  std::shared_ptr<UnsentAnswers::Answer> counted_;  // null: nothing of it counts yet
 };
 
 }  // namespace cohort

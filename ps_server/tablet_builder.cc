@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/crash_point.h"
+#include "common/base/stable_bytes.h"
 #include "common/base/status.h"
 #include "common/optimizers/optimizers.h"
 #include "common/placement/layout_check.h"
@@ -25,35 +26,29 @@ absl::Status TabletBuilder::CheckMemory(const v1::AssignTablets& assign,
         const OptimizerRule* const rule = rules.Find(variable);
         return rule == nullptr ? 0 : rule->slots().size();
       });
-  if (options_.memory_bytes == 0 || bytes <= static_cast<double>(options_.memory_bytes)) {
-    return absl::OkStatus();
-  }
+  env_.memory->SetServers(assign.servers_of_host());
+  const auto most = static_cast<double>(env_.memory->limit());
+  if (most == 0 || bytes <= most) return absl::OkStatus();
   return ResourceExhausted(
       "ps:{} would hold {:.1f} GiB of shards and slots, and may use {:.1f} GiB of memory: use more "
       "parameter servers",
-      assign.ps(), bytes / kGiB, static_cast<double>(options_.memory_bytes) / kGiB);
+      assign.ps(), bytes / kGiB, most / kGiB);
 }
 
 absl::StatusOr<std::shared_ptr<TabletSet>> TabletBuilder::Build(const v1::AssignTablets& assign,
-                                                                uint64_t generation) const try {
+                                                                const Progress& progress) const
+    try {
   const v1::Layout& layout = assign.layout();
   COHORT_ASSIGN_OR_RETURN(const std::shared_ptr<const LayoutRules> rules,
                           LayoutRules::Create(layout));
   COHORT_RETURN_IF_ERROR(CheckLayout(layout));
   COHORT_RETURN_IF_ERROR(CheckMemory(assign, *rules));
   auto set = std::make_shared<TabletSet>();
-  set->timeline = assign.timeline();
-  set->term = assign.term();
-  set->position = std::make_shared<const v1::StepPosition>(assign.position());
-  set->AdvanceWatermark(assign.floor().watermark());
+  uint64_t initialized = 0;
   for (const v1::TabletSpec& spec : layout.tablets()) {
     if (spec.ps() != assign.ps()) continue;
     Tablet::Options options;
     options.tablet = spec.tablet();
-    options.timeline = assign.timeline();
-    options.term = assign.term();
-    options.generation = generation;
-    options.open_step = assign.position().open_step();
     options.limits = options_.applied_limits;
     options.shard = options_.shard;
     options.test_faults = options_.test_faults;
@@ -64,30 +59,57 @@ absl::StatusOr<std::shared_ptr<TabletSet>> TabletBuilder::Build(const v1::Assign
                             Tablet::Create(layout, rules, env_.pool, options));
     if (assign.restore_from().empty()) {
       COHORT_RETURN_IF_ERROR(tablet->Initialize(layout));
+      initialized += tablet->bytes();
+      COHORT_RETURN_IF_ERROR(progress(initialized));
     }
     set->tablets.push_back(std::move(tablet));
   }
   std::sort(set->tablets.begin(), set->tablets.end(),
             [](const auto& a, const auto& b) { return a->number() < b->number(); });
   if (!assign.restore_from().empty()) {
-    COHORT_RETURN_IF_ERROR(Restore(assign, set.get()));
+    COHORT_RETURN_IF_ERROR(Restore(assign, set.get(), progress));
   } else if (!assign.initial_values().empty()) {
-    COHORT_RETURN_IF_ERROR(ReadInitialValues(assign.initial_values(), *set));
-  }
-  for (const auto& tablet : set->tablets) {
-    COHORT_RETURN_IF_ERROR(tablet->Restore(assign.floor(), 0));
+    COHORT_RETURN_IF_ERROR(ReadInitialValues(assign.initial_values(), *set, progress));
   }
   return set;
 } catch (const std::bad_alloc&) {
   return ResourceExhausted("ps:{} has not enough memory for its shards", assign.ps());
 }
 
-absl::Status TabletBuilder::ReadInitialValues(const std::string& path, const TabletSet& set) const {
+std::string TabletBuilder::ContentsOf(const v1::AssignTablets& assign) {
+  v1::AssignTablets contents;
+  *contents.mutable_layout() = assign.layout();
+  contents.set_ps(assign.ps());
+  contents.set_restore_from(assign.restore_from());
+  contents.set_initial_values(assign.initial_values());
+  contents.set_servers_of_host(assign.servers_of_host());
+  return StableBytes(contents);
+}
+
+absl::Status TabletBuilder::Finish(const v1::AssignTablets& assign, uint64_t generation,
+                                   TabletSet* set) {
+  set->timeline = assign.timeline();
+  set->term = assign.term();
+  set->position = std::make_shared<const v1::StepPosition>(assign.position());
+  set->AdvanceWatermark(assign.floor().watermark());
+  for (const auto& tablet : set->tablets) {
+    tablet->BeginTimeline(assign.timeline(), assign.term(), generation,
+                          std::max<uint64_t>(assign.position().open_step(), 1));
+    COHORT_RETURN_IF_ERROR(tablet->Restore(assign.floor(), 0));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TabletBuilder::ReadInitialValues(const std::string& path, const TabletSet& set,
+                                              const Progress& progress) const {
+  uint64_t bytes = 0;
   COHORT_ASSIGN_OR_RETURN(const auto values, env_.store->OpenValues(path));
   for (const auto& tablet : set.tablets) {
     COHORT_RETURN_IF_ERROR(tablet->Fill(
         [&](const ShardInfo& info, int slot, int64_t row, int64_t rows, std::span<uint8_t> out) {
           if (slot >= 0) return absl::OkStatus();
+          bytes += out.size();
+          COHORT_RETURN_IF_ERROR(progress(bytes));
           return values->ReadRows(info, static_cast<uint64_t>(info.row_begin + row),
                                   static_cast<uint64_t>(rows), out);
         }));
@@ -95,12 +117,16 @@ absl::Status TabletBuilder::ReadInitialValues(const std::string& path, const Tab
   return absl::OkStatus();
 }
 
-absl::Status TabletBuilder::Restore(const v1::AssignTablets& assign, TabletSet* set) const {
+absl::Status TabletBuilder::Restore(const v1::AssignTablets& assign, TabletSet* set,
+                                    const Progress& progress) const {
+  uint64_t bytes = 0;
   auto source = env_.store->Open(assign.restore_from());
   COHORT_RETURN_IF_ERROR(Annotate(source.status(), assign.restore_from()));
   for (const auto& tablet : set->tablets) {
     absl::Status read = tablet->Fill(
         [&](const ShardInfo& info, int slot, int64_t row, int64_t rows, std::span<uint8_t> out) {
+          bytes += out.size();
+          COHORT_RETURN_IF_ERROR(progress(bytes));
           const std::string name = slot < 0 ? "" : info.slots[static_cast<size_t>(slot)].name;
           return (*source)->ReadRows(info.variable, name, info.dtype,
                                      static_cast<uint64_t>(info.row_begin + row),

@@ -4,6 +4,7 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -14,6 +15,7 @@
 #include "common/tensor/buffer.h"
 #include "ps_server/data_path.h"
 #include "ps_server/ps_metrics.h"
+#include "ps_server/server_memory.h"
 
 namespace cohort {
 
@@ -27,7 +29,6 @@ class AssignTablets;
 class TabletBuilder {
  public:
   struct Options {
-    uint64_t memory_bytes = 0;  // an assignment that needs more is refused; 0: no limit
     AppliedSet::Limits applied_limits;
     ShardOptions shard;
     TabletTestFaults test_faults;
@@ -39,22 +40,34 @@ class TabletBuilder {
     PsMetrics* metrics = nullptr;
     Logger* log = nullptr;
     BufferPool* pool = nullptr;
+    ServerMemory* memory = nullptr;  // an assignment that needs more is refused
   };
 
   TabletBuilder(const Options& options, const Environment& environment)
       : options_(options), env_(environment) {}
 
-  // The tablets of `assign` that this server has, ready to be served to chiefs of `generation` and
-  // later ones. Errors: ResourceExhausted if they need more memory than there is; InvalidArgument
-  // if the layout contradicts itself; those of ShardStore for a cut that cannot be read.
+  // Called with the bytes that are ready so far. An error ends the build.
+  using Progress = std::function<absl::Status(uint64_t bytes)>;
+
+  // The tablets of `assign` that this server has, with their values. They depend only on what
+  // ContentsOf returns. Errors: ResourceExhausted if they need more memory than there is;
+  // InvalidArgument if the layout contradicts itself; those of ShardStore for a cut that cannot be
+  // read, and of `progress`.
   absl::StatusOr<std::shared_ptr<TabletSet>> Build(const v1::AssignTablets& assign,
-                                                   uint64_t generation) const;
+                                                   const Progress& progress) const;
+  // Equal for two assignments whose tablets have the same values.
+  static std::string ContentsOf(const v1::AssignTablets& assign);
+  // Makes built tablets those of an assignment with these contents, ready to be served to chiefs of
+  // `generation` and later ones. Errors: those of Tablet::Restore.
+  static absl::Status Finish(const v1::AssignTablets& assign, uint64_t generation, TabletSet* set);
 
  private:
   absl::Status CheckMemory(const v1::AssignTablets& assign, const LayoutRules& rules) const;
-  absl::Status Restore(const v1::AssignTablets& assign, TabletSet* tablets) const;
+  absl::Status Restore(const v1::AssignTablets& assign, TabletSet* tablets,
+                       const Progress& progress) const;
   // Replaces the values of the variables that the file of initial values has.
-  absl::Status ReadInitialValues(const std::string& path, const TabletSet& tablets) const;
+  absl::Status ReadInitialValues(const std::string& path, const TabletSet& tablets,
+                                 const Progress& progress) const;
 
   const Options options_;
   const Environment env_;

@@ -8,6 +8,9 @@
 #include <fstream>
 #include <limits>
 #include <random>
+#include <sstream>
+
+#include "common/os/process_usage.h"
 
 namespace cohort {
 namespace {
@@ -63,9 +66,24 @@ std::string HostName() {
   return name;
 }
 
+// All of the machine's memory, if the kernel does not tell what is available (before 3.14).
+uint64_t MachineMemoryBytes(const MemorySources& sources) {
+  const uint64_t all = static_cast<uint64_t>(std::max(0L, sysconf(_SC_PHYS_PAGES))) *
+                       static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  std::ifstream file(sources.machine);
+  std::string line;
+  while (std::getline(file, line)) {
+    std::istringstream words(line);  // "MemAvailable:   22113456 kB"
+    std::string name;
+    uint64_t kilobytes = 0;
+    if (!(words >> name >> kilobytes) || name != "MemAvailable:") continue;
+    return std::min(all, (kilobytes << 10) + ReadProcessUsage().memory_bytes);
+  }
+  return all;
+}
+
 uint64_t AvailableMemoryBytes(const MemorySources& sources) {
-  uint64_t bytes = static_cast<uint64_t>(std::max(0L, sysconf(_SC_PHYS_PAGES))) *
-                   static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  uint64_t bytes = MachineMemoryBytes(sources);
   std::ifstream own(sources.own_cgroups);
   std::string line;  // "0::/path" (v2), "4:memory:/path" (v1)
   while (std::getline(own, line)) {

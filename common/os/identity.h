@@ -28,9 +28,13 @@ std::string HostName();
 struct MemorySources {
   std::string own_cgroups = "/proc/self/cgroup";
   std::string cgroups = "/sys/fs/cgroup";  // v2, with v1's memory controller in memory/
+  std::string machine = "/proc/meminfo";
 };
 
-// Memory that this process may use: the smallest of the machine's memory and the limits of its
+// What the machine has available now, with what this process has already. 0: unknown.
+uint64_t MachineMemoryBytes(const MemorySources& sources = {});
+
+// Memory that this process may use: the smallest of MachineMemoryBytes and the limits of its
 // cgroups and their parents. 0: unknown.
 uint64_t AvailableMemoryBytes(const MemorySources& sources = {});
 

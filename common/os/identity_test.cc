@@ -29,7 +29,7 @@ TEST_CASE("the host id comes from machine and boot, or from the host name") {
 
 TEST_CASE("available memory is the smallest limit of the cgroups above") {
   const testing::TestDirectory dir;
-  const MemorySources sources{dir / "own", dir / "cgroups"};
+  const MemorySources sources{dir / "own", dir / "cgroups", dir / "meminfo"};
   const uint64_t machine = AvailableMemoryBytes(sources);
   REQUIRE(machine > (64u << 20));
   dir.Write("own", "4:memory:/a/b\n1:cpu:/a/b\n0::/c/d\n");
@@ -50,6 +50,19 @@ TEST_CASE("available memory is the smallest limit of the cgroups above") {
   REQUIRE(AvailableMemoryBytes(sources) == 1000000);
   dir.Write("own", "0::/\n");
   REQUIRE(AvailableMemoryBytes(sources) == 1000000);
+}
+
+TEST_CASE("available memory is what the machine has left, with this process's own") {
+  const testing::TestDirectory dir;
+  const MemorySources sources{dir / "own", dir / "cgroups", dir / "meminfo"};
+  const uint64_t all = AvailableMemoryBytes(sources);  // the kernel does not tell
+  dir.Write("meminfo", "MemTotal:       99999999999 kB\nMemAvailable:   1000 kB\n");
+  const uint64_t available = AvailableMemoryBytes(sources);
+  REQUIRE(available > 1000 << 10);
+  REQUIRE(available < all);
+  REQUIRE(available < (uint64_t{1000} << 10) + (uint64_t{1} << 30));
+  dir.Write("meminfo", "MemAvailable:   99999999999 kB\n");
+  REQUIRE(AvailableMemoryBytes(sources) == all);
 }
 
 TEST_CASE("there is a core") { REQUIRE(AvailableCores() >= 1); }

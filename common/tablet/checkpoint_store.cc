@@ -59,9 +59,9 @@ class FileOfValues : public InitialValues {
 // Calls visit(shard, slot) for every tensor of the job in the order of the file; slot -1: the
 // values.
 template <typename Visit>
-absl::Status ForEachTensor(const SnapshotJob& job, const Visit& visit) {
-  for (const TabletSnapshot& tablet : job.tablets) {
-    for (const ShardSnapshot& shard : tablet.shards) {
+absl::Status ForEachTensor(SnapshotJob* job, const Visit& visit) {
+  for (TabletSnapshot& tablet : job->tablets) {
+    for (ShardSnapshot& shard : tablet.shards) {
       if (shard.info->rows == 0) continue;
       for (int slot = -1; slot < static_cast<int>(shard.info->slots.size()); ++slot) {
         COHORT_RETURN_IF_ERROR(visit(shard, slot));
@@ -81,14 +81,15 @@ SafetensorsWriter::Entry EntryOf(const ShardSnapshot& shard, int slot) {
   return {name.ToString(), info.dtype, PieceDims(info.dims, static_cast<uint64_t>(info.rows))};
 }
 
-absl::Status WriteTensor(const SnapshotJob& job, const ShardSnapshot& shard, int slot,
+absl::Status WriteTensor(SnapshotJob* job, ShardSnapshot* shard, int slot,
                          SafetensorsWriter* writer) {
-  for (const ShardBlock& block : shard.blocks) {
-    if (job.cancelled.load(std::memory_order_relaxed)) {
-      return Cancelled("cut {} was dropped", job.cut);
+  for (ShardBlock& block : shard->blocks) {
+    if (job->cancelled.load(std::memory_order_relaxed)) {
+      return Cancelled("cut {} was dropped", job->cut);
     }
-    const BufferRef& buffer = slot < 0 ? block.values : block.slots[slot];
-    COHORT_RETURN_IF_ERROR(writer->Append(buffer->data(), buffer->size()));
+    BufferRef* const buffer = slot < 0 ? &block.values : &block.slots[slot];
+    COHORT_RETURN_IF_ERROR(writer->Append((*buffer)->data(), (*buffer)->size()));
+    job->Drop(buffer);
   }
   COHORT_CRASH_POINT("ps.snapshot.writing");
   return absl::OkStatus();
@@ -108,7 +109,7 @@ absl::Status MakeCheckpointDirectory(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<v1::SnapshotFile>> CheckpointStore::Write(const SnapshotJob& job) {
+absl::StatusOr<std::vector<v1::SnapshotFile>> CheckpointStore::Write(SnapshotJob* job) {
   std::vector<SafetensorsWriter::Entry> entries;
   COHORT_RETURN_IF_ERROR(ForEachTensor(job, [&](const ShardSnapshot& shard, int slot) {
     entries.push_back(EntryOf(shard, slot));
@@ -116,19 +117,19 @@ absl::StatusOr<std::vector<v1::SnapshotFile>> CheckpointStore::Write(const Snaps
   }));
   std::vector<v1::SnapshotFile> files;
   if (entries.empty()) return files;
-  COHORT_RETURN_IF_ERROR(MakeCheckpointDirectory(job.directory));
+  COHORT_RETURN_IF_ERROR(MakeCheckpointDirectory(job->directory));
   v1::SnapshotFile& file = files.emplace_back();
-  file.set_name(fmt::format("ps-{}.safetensors", job.ps));
+  file.set_name(fmt::format("ps-{}.safetensors", job->ps));
   COHORT_ASSIGN_OR_RETURN(std::unique_ptr<SafetensorsWriter> writer,
-                          SafetensorsWriter::Create(JoinPath(job.directory, file.name()), entries,
+                          SafetensorsWriter::Create(JoinPath(job->directory, file.name()), entries,
                                                     {{"cohort", "shards"}}));
-  COHORT_RETURN_IF_ERROR(ForEachTensor(job, [&](const ShardSnapshot& shard, int slot) {
-    return WriteTensor(job, shard, slot, writer.get());
+  COHORT_RETURN_IF_ERROR(ForEachTensor(job, [&](ShardSnapshot& shard, int slot) {
+    return WriteTensor(job, &shard, slot, writer.get());
   }));
   COHORT_ASSIGN_OR_RETURN(const SafetensorsWriter::Result result, writer->Finish());
   file.set_bytes(result.bytes);
   file.set_crc32(result.crc32);
-  for (const TabletSnapshot& tablet : job.tablets) file.add_tablets(tablet.cut->tablet());
+  for (const TabletSnapshot& tablet : job->tablets) file.add_tablets(tablet.cut->tablet());
   return files;
 }
 

@@ -15,7 +15,7 @@ class CheckpointStore : public ShardStore {
  public:
   // Errors: Cancelled; ResourceExhausted (disk full) and other write errors, which name the file.
   // After an error an unfinished file is removed.
-  absl::StatusOr<std::vector<v1::SnapshotFile>> Write(const SnapshotJob& job) override;
+  absl::StatusOr<std::vector<v1::SnapshotFile>> Write(SnapshotJob* job) override;
   // Errors: NotFound; DataLoss that names the file. Does not compare the checksums of whole files
   // again: the chief has done so when it chose the cut.
   absl::StatusOr<std::unique_ptr<ShardSource>> Open(const std::string& manifest) override;

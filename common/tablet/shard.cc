@@ -163,6 +163,20 @@ absl::Status Shard::CheckPush(std::span<const PushEntryView> entries) const {
   return absl::OkStatus();
 }
 
+uint64_t Shard::BytesToCopy(std::span<const PushEntryView> entries) const {
+  if (!entries.empty() && entries.front().kind == PushKind::kRecordOnly) return 0;
+  const bool only_keys =
+      !entries.empty() && entries.front().sparse &&
+      (entries.front().kind != PushKind::kGradient || rule_->touches_only_keys());
+  if (!only_keys) return blocks_.BytesToCopy();
+  uint64_t bytes = 0;
+  for (const PushEntryView& entry : entries) {
+    bytes += blocks_.BytesToCopy(
+        {reinterpret_cast<const int64_t*>(entry.keys.data()), static_cast<size_t>(entry.count)});
+  }
+  return bytes;
+}
+
 absl::Status Shard::CheckPull(const PullEntryView& entry) const {
   if (!entry.rows) return absl::OkStatus();
   if (entry.keys.size() % sizeof(int64_t) != 0 ||

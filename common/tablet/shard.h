@@ -66,6 +66,12 @@ class Shard {
             std::vector<PayloadSlice>* payload) const;
 
   ShardSnapshot Snapshot() const { return {info_, blocks_.all()}; }
+  // The memory that these entries, which have passed CheckPush, would take because snapshots or
+  // answers share what they change. No entries: a sum of all rows.
+  uint64_t BytesToCopy(std::span<const PushEntryView> entries) const;
+  // See ShardBlocks.
+  uint64_t superseded_bytes() const { return blocks_.superseded_bytes(); }
+  void Reclaim() { blocks_.Reclaim(); }
   const ShardInfo& info() const { return *info_; }
   // Null if the variable is not trainable.
   const OptimizerRule* rule() const { return rule_; }

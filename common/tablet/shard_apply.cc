@@ -117,7 +117,7 @@ bool ShardApply::ApplyDenseBlock(ShardBlock* block, std::span<const PushEntryVie
     rule_->ApplyDense(update);
     at += update.elements;
   }
-  ShardBlocks::Replace(block, &fresh);
+  blocks_->Replace(block, &fresh);
   return non_finite;
 }
 
@@ -167,6 +167,7 @@ void ShardApply::ApplySparse(std::span<const PushEntryView> parts, ApplyScratch*
 void ShardApply::ApplyRows(std::span<const int64_t> keys, const uint8_t* values) {
   const bool only_keys = rule_->touches_only_keys();
   const size_t rows = only_keys ? keys.size() : static_cast<size_t>(info_.rows);
+  if (!only_keys) blocks_->BeginWhole();
   blocks_->ForEach(rows * info_.row_bytes(), [&](ShardBlock* block) {
     const auto begin = std::lower_bound(keys.begin(), keys.end(), block->row_begin);
     const auto end = std::lower_bound(begin, keys.end(), block->row_begin + block->rows);
@@ -182,7 +183,7 @@ void ShardApply::ApplyRows(std::span<const int64_t> keys, const uint8_t* values)
     update.weight = weight_;
     update.step = step_;
     rule_->ApplyRows(update);
-    ShardBlocks::Replace(block, &fresh);
+    blocks_->Replace(block, &fresh);
   });
 }
 

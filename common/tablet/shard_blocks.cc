@@ -37,6 +37,7 @@ ShardBlocks::ShardBlocks(std::shared_ptr<const ShardInfo> info, BufferPool* pool
 }
 
 void ShardBlocks::PlaceInNextRun(std::vector<BufferRef>* parts) {
+  places_.assign(blocks_.size(), BufferRef());
   const BufferRef run = runs_->Next();
   for (const ShardBlock& block : blocks_) {
     const size_t offset = static_cast<size_t>(block.row_begin) * info_->row_bytes();
@@ -127,7 +128,7 @@ UpdateTarget ShardBlocks::TargetOf(const ShardBlock& block, ShardBlock* fresh) {
 }
 
 void ShardBlocks::Replace(ShardBlock* block, ShardBlock* fresh) {
-  if (fresh->values) block->values = std::move(fresh->values);
+  if (fresh->values) TakeValues(block, std::move(fresh->values));
   for (int s = 0; s < kMaxSlots; ++s) {
     if (fresh->slots[s]) block->slots[s] = std::move(fresh->slots[s]);
   }
@@ -137,10 +138,58 @@ uint8_t* ShardBlocks::MakeWritable(ShardBlock* block) {
   if (!block->values.unique()) {
     BufferRef copy = pool_->Allocate(block->values->size());
     std::memcpy(copy->data(), block->values->data(), copy->size());
-    block->values = std::move(copy);
+    TakeValues(block, std::move(copy));
     copied_.fetch_add(1, std::memory_order_relaxed);
   }
   return block->values->data();
+}
+
+// Blocks are updated on several threads, each of which writes its own place.
+void ShardBlocks::TakeValues(ShardBlock* block, BufferRef values) {
+  const bool leaves = runs_.has_value() && block->values->whole() != block->values.get() &&
+                      values->whole() == values.get();
+  BufferRef before = std::exchange(block->values, std::move(values));
+  if (leaves) places_[static_cast<size_t>(block - blocks_.data())] = std::move(before);
+}
+
+uint64_t ShardBlocks::SharedBytes(const ShardBlock& block) {
+  uint64_t bytes = block.values.unique() ? 0 : block.values->size();
+  for (const BufferRef& slot : block.slots) {
+    if (slot && !slot.unique()) bytes += slot->size();
+  }
+  return bytes;
+}
+
+uint64_t ShardBlocks::BytesToCopy() const {
+  uint64_t bytes = 0;
+  bool another_run = runs_.has_value() && !in_one_run();
+  for (const ShardBlock& block : blocks_) {
+    bytes += SharedBytes(block);
+    if (block.values.unique() || !runs_.has_value()) continue;
+    bytes -= block.values->size();
+    another_run = true;
+  }
+  return bytes + (another_run ? values_bytes() : 0);
+}
+
+uint64_t ShardBlocks::BytesToCopy(std::span<const int64_t> keys) const {
+  uint64_t bytes = 0;
+  const ShardBlock* last = nullptr;
+  for (const int64_t key : keys) {
+    const ShardBlock& block = BlockOf(key);
+    if (&block != last) bytes += SharedBytes(block);
+    last = &block;
+  }
+  return bytes;
+}
+
+void ShardBlocks::Reclaim() {
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (!places_[i] || !places_[i].unique() || !blocks_[i].values.unique()) continue;
+    std::memcpy(places_[i]->data(), blocks_[i].values->data(), places_[i]->size());
+    blocks_[i].values = std::move(places_[i]);
+  }
+  if (runs_.has_value()) runs_->DropSpare();
 }
 
 }  // namespace cohort

@@ -64,8 +64,8 @@ struct ShardBlock {
 
 // The memory of one shard: its values and slots, in blocks of about a megabyte, copied on write.
 // The values of a large shard lie in one run of memory: those of block i are followed by those of
-// block i + 1. An update of some blocks that are shared breaks the run; an update of all blocks
-// restores it. Only copied() is thread-safe.
+// block i + 1. An update of some blocks that are shared breaks the run; an update of all blocks, or
+// Reclaim, restores it. Only copied() is thread-safe.
 class ShardBlocks {
  public:
   // Allocates; the contents are set by Fill. `pool` outlives the blocks.
@@ -100,9 +100,19 @@ class ShardBlocks {
   // shared buffers.
   UpdateTarget TargetOf(const ShardBlock& block, ShardBlock* fresh);
   // Ends that update: fresh buffers take the place of shared ones.
-  static void Replace(ShardBlock* block, ShardBlock* fresh);
+  void Replace(ShardBlock* block, ShardBlock* fresh);
   // Makes the block's values writable in place, by a copy if they are shared.
   uint8_t* MakeWritable(ShardBlock* block);
+
+  // The memory that an update would take because it finds buffers shared: one of all blocks, or
+  // (`keys`: rows of the shard) one of the blocks of these rows.
+  uint64_t BytesToCopy() const;
+  uint64_t BytesToCopy(std::span<const int64_t> keys) const;
+  // Bytes of older versions, in runs, that answers, pins and snapshots still reference.
+  uint64_t superseded_bytes() const { return runs_.has_value() ? runs_->superseded_bytes() : 0; }
+  // Releases the memory that only a snapshot needed, which has ended: blocks that had to leave
+  // their run return to it, and spare runs are freed.
+  void Reclaim();
 
   // True if all values lie in one run of memory.
   bool in_one_run() const;
@@ -110,6 +120,9 @@ class ShardBlocks {
   uint64_t copied() const { return copied_.load(std::memory_order_relaxed); }
 
  private:
+  // Values take the place of shared ones.
+  void TakeValues(ShardBlock* block, BufferRef values);
+  static uint64_t SharedBytes(const ShardBlock& block);
   size_t values_bytes() const { return static_cast<size_t>(info_->rows) * info_->row_bytes(); }
   void PlaceInNextRun(std::vector<BufferRef>* parts);
 
@@ -120,6 +133,8 @@ class ShardBlocks {
   std::vector<ShardBlock> blocks_;
   std::optional<ValueRuns> runs_;  // nothing: the shard is small
   std::vector<BufferRef> next_;    // by block: its values in the run of the update that has begun
+  // By block of a shard with runs: its place in the run, if its values had to leave it.
+  std::vector<BufferRef> places_;
   std::atomic<uint64_t> copied_{0};
 };
 

@@ -3,7 +3,6 @@
 
 #include <absl/status/statusor.h>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "common/checkpoint/applied_merge.h"
+#include "common/tablet/snapshot_job.h"
 #include "common/tablet/tablet.h"
 #include "common/tensor/dtype.h"
 
@@ -19,16 +19,6 @@ namespace cohort {
 namespace v1 {
 class SnapshotFile;
 }
-
-// The shards of one cut that are to be written. It references memory that does not change, so
-// writing may be slow.
-struct SnapshotJob {
-  uint64_t cut = 0;
-  uint32_t ps = 0;
-  std::string directory;  // the checkpoint's own
-  std::vector<TabletSnapshot> tablets;
-  std::atomic<bool> cancelled{false};
-};
 
 // A cut to restore from. Used by one thread at a time.
 class ShardSource {
@@ -59,7 +49,7 @@ class ShardStore {
   virtual ~ShardStore() = default;
   // Writes the job's shards; the files are durable when this returns. Errors: Cancelled if the job
   // was cancelled; others of the storage.
-  virtual absl::StatusOr<std::vector<v1::SnapshotFile>> Write(const SnapshotJob& job) = 0;
+  virtual absl::StatusOr<std::vector<v1::SnapshotFile>> Write(SnapshotJob* job) = 0;
   virtual absl::StatusOr<std::unique_ptr<ShardSource>> Open(const std::string& manifest) = 0;
   // `path`: a safetensors file (AssignTablets.initial_values).
   virtual absl::StatusOr<std::unique_ptr<InitialValues>> OpenValues(const std::string& path) {

@@ -336,6 +336,7 @@ void StagedStep::Restart(uint64_t step_try) {
   next_ = 0;
   members_.clear();
   early_.clear();
+  early_bytes_ = 0;
   second_came_first_ = false;
   for (StagedShard& shard : shards_) shard.Clear();
 }
@@ -376,6 +377,7 @@ absl::Status StagedStep::Add(const PushHeaderView& header, std::span<const Group
                      .weight = header.weight};
   for (const Group& group : groups) shards_[group.shard].Note(group.entries);
   if (waits) {
+    early_bytes_ += early.bytes;
     early_.emplace(index, std::move(early));
     return absl::OkStatus();
   }
@@ -395,6 +397,14 @@ absl::Status StagedStep::Add(const PushHeaderView& header, std::span<const Group
   return absl::OkStatus();
 }
 
+uint64_t StagedStep::CopiedBytes(std::span<const PushEntryView> entries) {
+  uint64_t bytes = 0;
+  for (const PushEntryView& entry : entries) {
+    bytes += (Words(entry.keys.size()) + Words(entry.value_bytes())) * sizeof(uint64_t);
+  }
+  return bytes;
+}
+
 absl::StatusOr<StagedStep::Early> StagedStep::CopyOf(std::span<const Group> groups, Device* from,
                                                      const std::shared_ptr<Device>& home) {
   Early early;
@@ -409,6 +419,7 @@ absl::StatusOr<StagedStep::Early> StagedStep::CopyOf(std::span<const Group> grou
     }
   }
   early.memory = std::make_unique_for_overwrite<uint64_t[]>(words);
+  early.bytes = words * sizeof(uint64_t);
   uint64_t* to = early.memory.get();
   for (const Group& group : groups) {
     Early::Part part{.shard = group.shard,
@@ -443,6 +454,7 @@ absl::StatusOr<bool> StagedStep::AddEarly(uint32_t index) {
     COHORT_RETURN_IF_ERROR(shards_[part.shard].Add(*part.info, part.entries,
                                                    found->second.home.get(), found->second.home));
   }
+  early_bytes_ -= found->second.bytes;
   early_.erase(found);
   return true;
 }

@@ -46,7 +46,9 @@ class StagedShard {
   // True if a member's gradient is in a sum that no member has brought: the ranks of a group sum
   // it, and its owner's push brings it (CollectiveGroup).
   bool lacks_sum() const { return summed_elsewhere_ && members_ == 0; }
-  // True if a member has pushed anything.
+  // True if a member has pushed anything, which may not be in the sums yet.
+  bool noted() const { return noted_; }
+  // True if a member's push is in the sums.
   bool has_any() const { return members_ > 0; }
   // True if a member has pushed a gradient.
   bool has_gradient() const { return members_ > 0 && kind_ == PushKind::kGradient; }
@@ -123,6 +125,12 @@ class StagedStep {
   void Restart(uint64_t step_try);
   // Null if nothing is staged at this index.
   const Member* Find(uint32_t index) const;
+  // True if the push of this member would be copied, because that of an earlier one is missing.
+  bool IsEarly(uint32_t index) const { return index > next_ && !(index == 1 && next_ == 0); }
+  // The memory that a copy of these entries takes.
+  static uint64_t CopiedBytes(std::span<const PushEntryView> entries);
+  // The memory of all copies.
+  uint64_t early_bytes() const { return early_bytes_; }
   // Errors: InvalidArgument if the push does not fit to what is staged.
   absl::Status Check(const PushHeaderView& header, std::span<const Group> groups) const;
   // Stages a push that has passed Check and is not staged yet. `from`, `home`: see
@@ -155,6 +163,7 @@ class StagedStep {
       std::vector<PushEntryView> entries;
     };
     std::vector<Part> parts;
+    uint64_t bytes = 0;
     std::unique_ptr<uint64_t[]> memory;
     std::shared_ptr<Device> home;  // gradients are there; null: in the host's memory
     std::vector<DeviceMemory> device_memory;
@@ -169,6 +178,7 @@ class StagedStep {
   bool second_came_first_ = false;  // member 1 is in the sums, while member 0 may not be
   std::vector<Member> members_;     // by index
   absl::flat_hash_map<uint32_t, Early> early_;
+  uint64_t early_bytes_ = 0;
   std::vector<StagedShard> shards_;
 };
 

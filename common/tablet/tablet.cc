@@ -494,6 +494,83 @@ absl::StatusOr<TabletSnapshot> Tablet::Snapshot(uint64_t watermark) {
   return snapshot;
 }
 
+void Tablet::BeginTimeline(uint64_t timeline, uint64_t term, uint64_t generation,
+                           uint64_t open_step) {
+  MutexLock lock(&mu_);
+  options_.timeline = timeline;
+  options_.term = term;
+  generation_ = generation;
+  open_step_.store(open_step, std::memory_order_release);
+}
+
+uint64_t Tablet::BytesToCopy(const PushSectionView& section) {
+  MutexLock lock(&mu_);
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < section.entries.size();) {
+    size_t end = i + 1;
+    while (end < section.entries.size() && section.entries[end].shard == section.entries[i].shard) {
+      ++end;
+    }
+    const std::span<const PushEntryView> entries = section.entries.subspan(i, end - i);
+    const Shard* const shard = Find(entries.front().shard);
+    if (shard != nullptr && shard->CheckPush(entries).ok()) bytes += shard->BytesToCopy(entries);
+    i = end;
+  }
+  return bytes;
+}
+
+uint64_t Tablet::BytesIfEarly(const PushHeaderView& header, const PushSectionView& section) {
+  MutexLock lock(&mu_);
+  const StepMembership& step = header.step;
+  const bool waits = step.step == open_step() && step.step_try == staged_.step_try() &&
+                     !step.partial && staged_.IsEarly(step.index);
+  return waits ? StagedStep::CopiedBytes(section.entries) : 0;
+}
+
+uint64_t Tablet::early_bytes() const {
+  MutexLock lock(&mu_);
+  return staged_.early_bytes();
+}
+
+uint64_t Tablet::PulledBytes(const PullSectionView& section) const {
+  uint64_t bytes = 0;
+  for (const PullEntryView& entry : section.entries) {
+    const Shard* const shard = Find(entry.shard);
+    if (shard != nullptr) bytes += shard->PulledBytes(entry);
+  }
+  return bytes;
+}
+
+uint64_t Tablet::bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& shard : shards_) {
+    const ShardInfo& info = shard->info();
+    bytes += static_cast<uint64_t>(info.rows) * info.row_bytes() * (1 + info.slots.size());
+  }
+  return bytes;
+}
+
+uint64_t Tablet::BytesToCopyAtClose() {
+  MutexLock lock(&mu_);
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    if (staged_.shard(i).noted()) bytes += shards_[i]->BytesToCopy({});
+  }
+  return bytes;
+}
+
+uint64_t Tablet::superseded_bytes() const {
+  MutexLock lock(&mu_);
+  uint64_t bytes = 0;
+  for (const auto& shard : shards_) bytes += shard->superseded_bytes();
+  return bytes;
+}
+
+void Tablet::Reclaim() {
+  MutexLock lock(&mu_);
+  for (const auto& shard : shards_) shard->Reclaim();
+}
+
 void Tablet::Fence(uint64_t generation) {
   MutexLock lock(&mu_);
   generation_ = std::max(generation_, generation);

@@ -136,6 +136,8 @@ class Tablet {
   using Filler =
       absl::FunctionRef<absl::Status(const ShardInfo&, int, int64_t, int64_t, std::span<uint8_t>)>;
   absl::Status Fill(Filler fill);
+  // Sets what the tablet is part of (the fields of Options with these names), before it is served.
+  void BeginTimeline(uint64_t timeline, uint64_t term, uint64_t generation, uint64_t open_step);
   // Adds the applied and settled ids of a cut, and sets its version.
   absl::Status Restore(const v1::AppliedSetProto& applied, uint64_t version);
 
@@ -179,6 +181,25 @@ class Tablet {
   // References all blocks: O(blocks), no copy, unless the values are on a device. Later pushes do
   // not change the snapshot. Errors: those of TabletValues::ToHost.
   absl::StatusOr<TabletSnapshot> Snapshot(uint64_t watermark);
+
+  // The memory that a push of this section, or the close of a step, would take because snapshots
+  // or answers share what it changes.
+  uint64_t BytesToCopy(const PushSectionView& section);
+  uint64_t BytesToCopyAtClose();
+  // The memory that the copy of this section would take, if its gradients came before their turn.
+  // The chief can close the step without some of a partial one's members, and all of its pushes
+  // are copies: nobody waits for a turn, and the result is 0.
+  uint64_t BytesIfEarly(const PushHeaderView& header, const PushSectionView& section);
+  // The memory of such copies.
+  uint64_t early_bytes() const;
+  // Bytes of the values that a section pulls; 0 for a shard that is not here.
+  uint64_t PulledBytes(const PullSectionView& section) const;
+  // Values and slots.
+  uint64_t bytes() const;
+  // Bytes of older versions of large shards that answers, pins and snapshots still reference.
+  uint64_t superseded_bytes() const;
+  // Releases the memory that only a snapshot needed, which has ended.
+  void Reclaim();
 
   // After the return, the tablet neither applies nor answers requests of an older generation.
   void Fence(uint64_t generation);
@@ -237,7 +258,7 @@ class Tablet {
   absl::StatusOr<bool> ApplySum(size_t shard, const CloseOrder& close, double weight)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  const Options options_;
+  Options options_;                                 // constant while the tablet is served
   const std::shared_ptr<const LayoutRules> rules_;  // the shards use its rules
   // The shards by number. The list is constant, their contents are guarded by mu_.
   const std::vector<std::unique_ptr<Shard>> shards_;

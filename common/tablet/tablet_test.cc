@@ -321,6 +321,36 @@ const float* RunOf(const std::vector<PayloadSlice>& slices) {
   return reinterpret_cast<const float*>(slices[0].buffer->data() + slices[0].offset);
 }
 
+TEST_CASE("values that a snapshot made leave their run return to it, and bytes to copy are known") {
+  constexpr size_t kElements = 256;  // 16 blocks
+  TestTablet tablet(Layout({Variable("w", {kElements}, 0)}, Sgd(1)),
+                    ShardOptions{.block_bytes = 64, .run_bytes = kElements * sizeof(float)});
+  const auto pull = [&] { return tablet.PullSlices({PullEntryView()}); };
+  TestPush sparse(0), again(1), dense(2);
+  sparse.Sparse<float>(0, {3, 4, 100}, {1, 1, 1});
+  again.Sparse<float>(0, {3, 100}, {1, 1});
+  dense.Dense<float>(0, Floats(kElements, 0));
+  CHECK(tablet->BytesToCopy(sparse.section()) == 0);
+  auto snapshot = std::make_unique<TabletSnapshot>(*tablet->Snapshot(0));
+  CHECK(tablet->BytesToCopy(sparse.section()) == 2 * 64);
+  CHECK(tablet->BytesToCopy(dense.section()) == kElements * sizeof(float));
+  REQUIRE(tablet.Push(sparse).status() == v1::APPLIED);
+  CHECK(tablet->BytesToCopy(again.section()) == 0);
+  REQUIRE(tablet.Push(again).status() == v1::APPLIED);
+  CHECK(tablet->copied_blocks() == 2);
+  tablet->Reclaim();  // too early: the snapshot needs the places
+  CHECK(RunOf(pull()) == nullptr);
+  CHECK(SnapshotValues(snapshot->shards[0]) == Floats(kElements, 0));
+  snapshot = nullptr;
+  tablet->Reclaim();
+  const auto values = pull();
+  CHECK(RunOf(values) != nullptr);
+  std::vector<float> expected = Floats(kElements, 0);
+  expected[3] = expected[100] = -2;
+  expected[4] = -1;
+  CHECK(TestTablet::Values<float>(values) == expected);
+}
+
 TEST_CASE("a large shard's values lie in one run, whatever readers hold") {
   constexpr size_t kElements = 256;  // 16 blocks
   ShardOptions options{.block_bytes = 64, .run_bytes = kElements * sizeof(float)};

@@ -19,6 +19,7 @@ BufferRef ValueRuns::Next() {
     found = runs_.end() - 1;
   }
   BufferRef next = *found;
+  newest_ = next.get();
   for (const BufferRef& run : runs_) {
     if (BufferMemory* const memory = run->memory()) {
       memory->superseded.store(run.get() != next.get(), std::memory_order_relaxed);
@@ -26,6 +27,17 @@ BufferRef ValueRuns::Next() {
   }
   NoteVersion();
   return next;
+}
+
+size_t ValueRuns::superseded_bytes() const {
+  return bytes_ * static_cast<size_t>(std::ranges::count_if(runs_, [this](const BufferRef& run) {
+           return run.get() != newest_ && !IsSpare(run);
+         }));
+}
+
+void ValueRuns::DropSpare() {
+  std::erase_if(runs_, IsSpare);
+  unneeded_ = 0;
 }
 
 void ValueRuns::NoteVersion() {

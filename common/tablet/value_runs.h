@@ -28,6 +28,10 @@ class ValueRuns {
   BufferRef Next();
   // The next version was written where the newest one was.
   void NoteInPlace() { NoteVersion(); }
+  // Frees the spare runs: a snapshot needed them, and it has ended.
+  void DropSpare();
+  // Bytes of the runs with older versions that are still referenced.
+  size_t superseded_bytes() const;
   // Runs that exist, spare ones included.
   size_t count() const { return runs_.size(); }
 
@@ -37,7 +41,8 @@ class ValueRuns {
   const size_t bytes_;
   const Allocator allocate_;
   std::vector<BufferRef> runs_;
-  int versions_ = 0;     // in this window
+  int versions_ = 0;  // in this window
+  const Buffer* newest_ = nullptr;
   size_t unneeded_ = 0;  // the fewest spare runs in this window
 };
 

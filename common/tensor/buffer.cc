@@ -1,5 +1,8 @@
 #include "common/tensor/buffer.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -23,6 +26,21 @@ uint8_t* AllocateBytes(size_t capacity) {
 }
 
 void FreeBytes(uint8_t* data) { ::operator delete (data, std::align_val_t{kAlignment}); }
+
+// Smaller buffers are left to the allocator.
+constexpr size_t kDiscardedBytes = size_t{256} << 10;
+
+// Frees the bytes of a pool's buffer. The allocator may keep the addresses for later, and the
+// memory behind many of them would be missing elsewhere. So their pages go back to the system.
+void FreePooledBytes(uint8_t* data, size_t capacity) {
+  if (capacity >= kDiscardedBytes) {
+    static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+    const auto begin = (reinterpret_cast<uintptr_t>(data) + page - 1) / page * page;
+    const auto end = (reinterpret_cast<uintptr_t>(data) + capacity) / page * page;
+    madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  }
+  FreeBytes(data);
+}
 
 // Buffers of one class differ by less than a quarter in size: sizes are rounded up to a multiple of
 // a quarter of their power of two.
@@ -129,9 +147,22 @@ void BufferPool::Return(Buffer* buffer) {
     }
     last = impl_->closed_ && impl_->live_ == 0;
   }
-  FreeBytes(buffer->data_);
+  FreePooledBytes(buffer->data_, buffer->capacity_);
   delete buffer;
   if (last) delete this;
+}
+
+void BufferPool::Trim() {
+  std::vector<Buffer*> idle;
+  {
+    MutexLock lock(&impl_->mu_);
+    idle.swap(impl_->idle_);
+    impl_->idle_bytes_ = 0;
+  }
+  for (Buffer* buffer : idle) {
+    FreePooledBytes(buffer->data_, buffer->capacity_);
+    delete buffer;
+  }
 }
 
 void BufferPool::Close() {
@@ -144,7 +175,7 @@ void BufferPool::Close() {
     last = impl_->live_ == 0;
   }
   for (Buffer* buffer : idle) {
-    FreeBytes(buffer->data_);
+    FreePooledBytes(buffer->data_, buffer->capacity_);
     delete buffer;
   }
   if (last) delete this;

@@ -111,6 +111,9 @@ class BufferPool {
   // A unique buffer of `size` bytes, not initialized.
   BufferRef Allocate(size_t size);
 
+  // Frees the idle buffers: more were in use than will be needed soon.
+  void Trim();
+
   // The number of buffers allocated on the heap because no idle one fitted.
   int64_t heap_allocations() const;
 

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <memory>
@@ -20,6 +21,7 @@
 #include "common/model/model_builder.h"
 #include "common/model/summary.h"
 #include "common/optimizers/optimizers.h"
+#include "common/placement/layout_check.h"
 #include "common/placement/message_size.h"
 #include "common/placement/partitioner.h"
 #include "common/placement/placement.h"
@@ -102,6 +104,34 @@ absl::StatusOr<std::string> LazyHints(const BuiltModel& model, const v1::Layout&
   return hints;
 }
 
+// The terms of the largest server's memory (docs/operations.md).
+absl::StatusOr<std::string> ServerMemoryText(const v1::Layout& layout, int servers,
+                                             const v1::StrategySpec& strategy) {
+  COHORT_ASSIGN_OR_RETURN(const auto rules, LayoutRules::Create(layout));
+  double all = 0;
+  double values = 0;
+  for (int ps = 0; ps < servers; ++ps) {
+    const auto number = static_cast<uint32_t>(ps);
+    const double bytes =
+        BytesOfServer(layout, number, [&](const v1::VariableSpec& variable) -> size_t {
+          const OptimizerRule* const rule = rules->Find(variable);
+          return rule == nullptr ? 0 : rule->slots().size();
+        });
+    if (bytes <= all) continue;
+    all = bytes;
+    values = BytesOfServer(layout, number, [](const v1::VariableSpec&) -> size_t { return 0; });
+  }
+  const auto size = [](double bytes) { return FormatBytes(static_cast<int64_t>(bytes)); };
+  std::string text = fmt::format(
+      "memory of the largest server: {} of values and slots, at most {} for a snapshot; per worker "
+      "up to {} for its push and {} for its pull",
+      size(all), size(std::max(all / 8, 32.0 * (1 << 20))), size(values), size(values));
+  if (const uint32_t closures = strategy.closures_per_step(); closures > 2) {
+    text += fmt::format("; up to {} for gradients that come early", size(values * (closures - 2)));
+  }
+  return text + ". What exceeds its part of the memory waits\n";
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> CheckJob(const CheckOptions& options) {
@@ -135,11 +165,13 @@ absl::StatusOr<std::string> CheckJob(const CheckOptions& options) {
   COHORT_ASSIGN_OR_RETURN(
       const std::string hints,
       LazyHints(model, layout, static_cast<int64_t>(job.spec.data().batch_size())));
-  return fmt::format("{}\n{}{}{}\n{}\n\nshard plan for {} ps:\n{}{}{}",
+  COHORT_ASSIGN_OR_RETURN(const std::string memory,
+                          ServerMemoryText(layout, options.ps, job.spec.strategy()));
+  return fmt::format("{}\n{}{}{}\n{}\n\nshard plan for {} ps:\n{}{}{}{}",
                      FormatSummary(model.summary), data_text, weights_text,
                      BatchText(job.spec, job.spec.strategy().closures_per_step()),
                      DeviceCoverageText(programs), options.ps, ShardPlanText(layout),
-                     MessageSizeText(layout, programs), hints);
+                     MessageSizeText(layout, programs), memory, hints);
 }
 
 std::string IgnoredDirectories(const LocalOptions& options) {

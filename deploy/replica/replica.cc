@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Start(const ReplicaFlags& flag
 
 // The chief dials both parts, so one wait for it is enough.
 absl::Status Replica::Tick() {
-  owner_->PromiseParked();
+  owner_->KeepLedger();
   return worker_->Tick();
 }
 

@@ -11,11 +11,9 @@ Each job runs on real daemons: 2 parameter servers, async. Prints
     server 0, whose apply log is read every 0.1 ms (1 worker).
 """
 import argparse
-import http.client
 import json
 import os
 import random
-import socket
 import statistics
 import sys
 import threading
@@ -87,8 +85,9 @@ class Updates(threading.Thread):
 class Job:
     """A running job with its control socket."""
 
-    def __init__(self, directory, text, workers):
+    def __init__(self, directory, text, workers, warm_up=200):
         from real_cluster import RealCluster
+        self.warm_up = warm_up  # updates
         self.directory, self.checkpoints = directory, os.path.join(directory, "checkpoints")
         self.cluster = RealCluster(directory, ps=2, workers=workers)
         self.job = os.path.join(directory, "job.yaml")
@@ -102,7 +101,7 @@ class Job:
                                         os.path.join(self.directory, "logs")])
         for updates in self.updates:
             updates.start()
-        self.updates[0].wait(200)
+        self.updates[0].wait(self.warm_up)
         return self
 
     def __exit__(self, *_):
@@ -114,14 +113,11 @@ class Job:
     def checkpoint(self):
         """Takes a checkpoint. Returns the seconds and its directory."""
         begin = time.monotonic()
-        control = http.client.HTTPConnection("localhost")
-        control.sock = socket.socket(socket.AF_UNIX)
-        control.sock.connect(os.path.join(self.checkpoints, "control", "chief.sock"))
-        control.request("POST", "/control/checkpoint")
-        with control.getresponse() as response:
-            answer = json.load(response)
-            if response.status != 200:
-                raise AssertionError(answer)
+        from real_cluster import program, run
+        asked = run([program("cohort"), "ctl", self.checkpoints, "checkpoint", "--json"], limit_s=600)
+        if asked.returncode != 0:
+            raise AssertionError(asked.stdout + asked.stderr)
+        answer = json.loads(asked.stdout)
         return time.monotonic() - begin, answer["checkpoint"]
 
 

@@ -56,6 +56,7 @@ if [[ -x "$steps_python" ]]; then
 else
   echo "not run: steps and all-reduce beside PyTorch and TensorFlow, because there is no $steps_python"
 fi
+run "memory of servers" python3 tests/benchmarks/server_memory.py --build "$build"
 run "checkpoints and killed servers" python3 tests/benchmarks/cuts_and_kills.py --build "$build" --rounds "$((rounds + 2))"
 run "the journal over a million closures" python3 tests/benchmarks/journal_growth.py --build "$build" \
   --closures "$journal_closures"

@@ -62,15 +62,15 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
   }
 
   // ShardStore
-  absl::StatusOr<std::vector<v1::SnapshotFile>> Write(const SnapshotJob& job) override {
+  absl::StatusOr<std::vector<v1::SnapshotFile>> Write(SnapshotJob* job) override {
     Chance& chance = cluster_->world->chance;
     COHORT_CRASH_POINT("ps.snapshot.writing");
     if (!cluster_->faults_over && chance.Percent(cluster_->plan.faults.disk_full_percent)) {
       ++cluster_->ledger.statistics.disk_full;
-      return ResourceExhausted("{}: the disk is full", job.directory);
+      return ResourceExhausted("{}: the disk is full", job->directory);
     }
     Disk::ShardFile file;
-    for (const TabletSnapshot& tablet : job.tablets) {
+    for (const TabletSnapshot& tablet : job->tablets) {
       for (const ShardSnapshot& shard : tablet.shards) {
         std::vector<uint8_t>& bytes = file[{shard.info->variable, shard.info->row_begin}];
         for (const ShardBlock& block : shard.blocks) {
@@ -79,9 +79,9 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
         }
       }
     }
-    cluster_->disk.WriteShards(job.directory, job.ps, std::move(file));
+    cluster_->disk.WriteShards(job->directory, job->ps, std::move(file));
     v1::SnapshotFile written;
-    written.set_name(fmt::format("ps-{}", job.ps));
+    written.set_name(fmt::format("ps-{}", job->ps));
     return std::vector<v1::SnapshotFile>{written};
   }
   absl::StatusOr<std::unique_ptr<ShardSource>> Open(const std::string& manifest) override {

@@ -1,0 +1,41 @@
+#ifndef COHORT_COMMON_TABLET_SNAPSHOT_JOB_H_
+#define COHORT_COMMON_TABLET_SNAPSHOT_JOB_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/tablet/tablet.h"
+
+namespace cohort {
+
+// The shards of one cut that are to be written. It references memory that does not change, so
+// writing may be slow. The thread that writes drops each buffer as soon as it is in the file.
+struct SnapshotJob {
+  uint64_t cut = 0;
+  uint32_t ps = 0;
+  std::string directory;  // the checkpoint's own
+  std::vector<TabletSnapshot> tablets;
+  std::atomic<bool> cancelled{false};
+  // Called with the bytes that are in the file, by the thread that writes. May be null.
+  std::function<void(uint64_t bytes)> on_progress;
+
+  // A buffer of `tablets` is in the file. Only the thread that writes calls this.
+  void Drop(BufferRef* buffer);
+  // The job needs no buffer any more.
+  void DropAll();
+  // Bytes that only this job keeps, because updates have written newer values elsewhere. Those of
+  // shards with runs count there (ShardBlocks::superseded_bytes). Thread-safe.
+  uint64_t superseded_bytes() const;
+
+ private:
+  mutable Mutex mu_;  // held while references are dropped, and while another thread looks at them
+  uint64_t written_ = 0;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_COMMON_TABLET_SNAPSHOT_JOB_H_

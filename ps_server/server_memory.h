@@ -1,0 +1,70 @@
+#ifndef COHORT_PS_SERVER_SERVER_MEMORY_H_
+#define COHORT_PS_SERVER_SERVER_MEMORY_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace cohort {
+
+class UnsentAnswers;
+
+// The ledger of a server's memory: its limit, and what uses it. What the limit leaves besides
+// values and slots is the room, of which each term has a part. Thread-safe.
+//
+//   room = limit - values and slots
+//     1/2  requests that are being received or that wait (HeldBytes)
+//     1/4  answers of pulls that are not sent (UnsentAnswers)
+//     1/8  gradients of a synchronous step that came before their turn (Tablet::early_bytes)
+//     1/8  older values that only a snapshot keeps, at most an eighth of values and slots
+class ServerMemory {
+ public:
+  // However much the values need, the server must be able to take a request and to answer it.
+  static constexpr uint64_t kLeastRoom = uint64_t{256} << 20;
+  // The room if no limit is known.
+  static constexpr uint64_t kUnknownRoom = uint64_t{16} << 30;
+
+  // `limit`: the memory that this process may use. `machine`: what all servers of the machine may
+  // use together. 0: unknown.
+  explicit ServerMemory(uint64_t limit, uint64_t machine = 0, uint64_t least_room = kLeastRoom);
+  ~ServerMemory();
+
+  // The bytes of values and slots that are served now.
+  void SetValues(uint64_t bytes) { values_.store(bytes, std::memory_order_relaxed); }
+  uint64_t values() const { return values_.load(std::memory_order_relaxed); }
+  // The servers that share the machine.
+  void SetServers(uint32_t servers) { servers_.store(std::max<uint32_t>(servers, 1)); }
+  uint64_t limit() const;
+  uint64_t room() const;
+
+  uint64_t most_held() const { return room() / 2; }
+  uint64_t most_answers() const { return room() / 4; }
+  uint64_t most_early() const { return room() / 8; }
+  uint64_t most_superseded() const;
+
+  // Answers may outlive the server, because gRPC sends them.
+  const std::shared_ptr<UnsentAnswers>& answers() const { return answers_; }
+
+  // The server is short of memory: pushes are answered later.
+  bool short_of_memory() const { return short_.load(std::memory_order_relaxed); }
+  // Takes the bytes that requests, early gradients and older values use now. The server is short of
+  // memory from 80 % of the room until less than 70 % are used. Returns true if that has changed.
+  bool Note(uint64_t held, uint64_t early, uint64_t superseded);
+  uint64_t used() const { return used_.load(std::memory_order_relaxed); }
+
+ private:
+  const uint64_t limit_;
+  const uint64_t machine_;
+  const uint64_t least_room_;
+  const std::shared_ptr<UnsentAnswers> answers_;
+  std::atomic<uint32_t> servers_{1};
+  std::atomic<uint64_t> values_{0};
+  std::atomic<uint64_t> used_{0};
+  std::atomic<bool> short_{false};
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_PS_SERVER_SERVER_MEMORY_H_
