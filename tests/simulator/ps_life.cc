@@ -167,7 +167,7 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
     Answer(*whole);
   }
 
-  // Signs of life for the clients of parked pulls, as ParkedPulls::Promise gives them.
+  // Signs of life for the clients of parked pulls, as ParkedRequests::Tick gives them.
   void PromiseLater() {
     node_->After(kPromiseEveryUs, [this] {
       promises_ = !parked_.empty();
@@ -183,11 +183,6 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
     promise.header.set_sequence(request.view->sequence);
     promise.header.set_generation(core_->data_path()->generation());
     promise.header.set_more(true);
-    for (const PullSectionView& section : request.view->pull_sections) {
-      v1::PullResult* const result = promise.header.add_pulls();
-      result->set_tablet(section.tablet);
-      result->set_status(v1::LATER);
-    }
     ++cluster_->ledger.statistics.promises;
     stream->Send(Stream::kAcceptor, std::move(promise));
   }
