@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/base/json_text.h"
 #include "common/base/status.h"
 
 namespace cohort {
@@ -218,8 +219,7 @@ std::string StatusJsonText(const JobStatus& status) { return Dump(StatusJson(sta
 
 absl::StatusOr<std::string> AnswerJobRequest(const std::string& command, const std::string& request,
                                              ControlledJob* job, Logger* log) {
-  const json parsed =
-      request.empty() ? json::object() : json::parse(request, nullptr, /*allow_exceptions=*/false);
+  COHORT_ASSIGN_OR_RETURN(const json parsed, ParseJsonText(request.empty() ? "{}" : request));
   if (!parsed.is_object()) return InvalidArgument("the request is not a JSON object");
   const bool changes = command != "status";
   if (changes) log->Info("control_request", {{"command", command}, {"request", Dump(parsed)}});

@@ -134,7 +134,7 @@ TEST_CASE("a wrong request to a job is refused with the reason") {
     REQUIRE(absl::IsInvalidArgument(answer.status()));
     return std::string(answer.status().message());
   };
-  REQUIRE_THAT(why("status", "status"), Contains("not a JSON object"));
+  REQUIRE_THAT(why("status", "status"), Contains("not JSON"));
   REQUIRE_THAT(why("go", "{}"), Contains("status, checkpoint, stop, set-mode"));
   REQUIRE_THAT(why("set-mode", ""), Contains("needs a \"mode\""));
   const auto mode = [&](const std::string& rest) {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "common/base/exit_code.h"
+#include "common/base/json_text.h"
 #include "common/base/status.h"
 #include "common/checkpoint/file.h"
 #include "common/os/identity.h"
@@ -44,11 +45,12 @@ struct Holder {
 // Reads the first line of a lock's file. The rest of a longer, older line may follow it for a
 // moment.
 Holder ParseHolder(std::string_view text) {
-  const auto json = nlohmann::json::parse(text.substr(0, text.find('\n')), nullptr,
-                                          /*allow_exceptions=*/false);
+  const auto parsed = ParseJsonText(text.substr(0, text.find('\n')));
+  if (!parsed.ok()) return {};
+  const nlohmann::json& json = *parsed;
   const auto word = [&](const char* key) {
-    const auto found = json.find(key);
-    return found != json.end() && found->is_string() ? found->get<std::string>() : "?";
+    const auto* const found = FindMember(json, key);
+    return found != nullptr && found->is_string() ? found->get<std::string>() : "?";
   };
   if (!json.is_object() || !json.contains("host_id") || !json.contains("incarnation")) return {};
   const auto pid = json.find("pid");

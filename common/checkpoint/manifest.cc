@@ -7,6 +7,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "common/base/json_text.h"
 #include "common/base/status.h"
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/format_version.h"
@@ -68,14 +69,12 @@ uint32_t FormatOf(const v1::Manifest& manifest) {
 
 // Refuses a newer format, in which any other field may have another meaning or type.
 absl::Status CheckManifestFormat(const std::string& json, const std::string& file) {
-  const auto parsed = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
-  if (!parsed.is_object()) return absl::OkStatus();
-  const auto format = parsed.find("format_version");
-  if (format == parsed.end() || !format->is_number_unsigned()) return absl::OkStatus();
-  const auto writer = parsed.find("cohort_version");
-  return CheckFormat(
-      file, format->get<uint32_t>(), kManifestFormat,
-      writer != parsed.end() && writer->is_string() ? writer->get<std::string>() : "");
+  const auto parsed = ParseJsonText(json);
+  if (!parsed.ok()) return DataLoss("{}: {}", file, std::string(parsed.status().message()));
+  const auto* const format = FindMember(*parsed, "format_version");
+  if (format == nullptr || !format->is_number_unsigned()) return absl::OkStatus();
+  return CheckFormat(file, format->get<uint32_t>(), kManifestFormat,
+                     StringMember(*parsed, "cohort_version"));
 }
 
 absl::StatusOr<v1::Manifest> ParseManifest(const std::string& json) {

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "common/base/json_text.h"
+#include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/checkpoint/safetensors.h"
 #include "common/checkpoint/safetensors_format.h"
@@ -9,6 +11,9 @@ namespace cohort {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr size_t kMostAxes = 32;
+constexpr size_t kShownBytes = 200;  // errors show the beginning of a name
 
 // Reads and parses the header; `data_begin` receives where the data starts.
 absl::StatusOr<Json> ReadHeader(const RandomFile& file, uint64_t* data_begin) {
@@ -26,8 +31,11 @@ absl::StatusOr<Json> ReadHeader(const RandomFile& file, uint64_t* data_begin) {
   }
   std::string text(length, '\0');
   COHORT_RETURN_IF_ERROR(file.Read(sizeof(raw), text.data(), text.size()));
-  Json header = Json::parse(text, /*cb=*/nullptr, /*allow_exceptions=*/false);
-  if (!header.is_object()) return DataLoss("{}: its header is not a JSON object", file.path());
+  auto header = ParseJsonText(text);
+  if (!header.ok()) {
+    return DataLoss("{}: its header is {}", file.path(), std::string(header.status().message()));
+  }
+  if (!header->is_object()) return DataLoss("{}: its header is not a JSON object", file.path());
   *data_begin = sizeof(raw) + length;
   return header;
 }
@@ -46,34 +54,39 @@ bool IsSizeArray(const Json& value) {
 // the start of the data.
 absl::StatusOr<TensorInfo> ParseEntry(const std::string& name, const Json& entry,
                                       uint64_t data_bytes) {
+  const std::string shown = PrintableLine(name.substr(0, kShownBytes));
   if (!entry.is_object() || entry.size() != 3 || !entry.contains("dtype") ||
       !entry.contains("shape") || !entry.contains("data_offsets")) {
-    return DataLoss("tensor \"{}\" has other keys than dtype, shape and data_offsets", name);
+    return DataLoss("tensor \"{}\" has other keys than dtype, shape and data_offsets", shown);
   }
   TensorInfo info;
   info.name = name;
   const Json& dtype = entry["dtype"];
   if (dtype.is_string()) info.dtype = safetensors::DTypeOfName(dtype.get_ref<const std::string&>());
   if (info.dtype == DType::kInvalid) {
-    return DataLoss("tensor \"{}\" has the unknown dtype {}", name,
-                    dtype.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 40));
+    return DataLoss("tensor \"{}\" has the unknown dtype {}", shown, ShortText(dtype));
   }
-  if (!IsSizeArray(entry["shape"])) return DataLoss("tensor \"{}\" has a shape that is none", name);
+  if (!IsSizeArray(entry["shape"]))
+    return DataLoss("tensor \"{}\" has a shape that is none", shown);
+  if (entry["shape"].size() > kMostAxes) {
+    return DataLoss("tensor \"{}\" has {} axes, at most {} are read", shown, entry["shape"].size(),
+                    kMostAxes);
+  }
   info.dims = entry["shape"].get<Dims>();
   const Json& offsets = entry["data_offsets"];
   if (!IsSizeArray(offsets) || offsets.size() != 2) {
-    return DataLoss("tensor \"{}\" has data_offsets that are not two numbers", name);
+    return DataLoss("tensor \"{}\" has data_offsets that are not two numbers", shown);
   }
   const auto begin = offsets[0].get<uint64_t>();
   const auto end = offsets[1].get<uint64_t>();
   if (begin > end || end > data_bytes) {
-    return DataLoss("tensor \"{}\" lies at [{}, {}) of {} bytes of data", name, begin, end,
+    return DataLoss("tensor \"{}\" lies at [{}, {}) of {} bytes of data", shown, begin, end,
                     data_bytes);
   }
   const auto bytes = safetensors::BytesOf(info.dtype, info.dims);
   if (!bytes.has_value() || *bytes != end - begin) {
     return DataLoss("tensor \"{}\" of shape {} and dtype {} does not have the {} bytes it lies at",
-                    name, DimsToString(info.dims), DTypeName(info.dtype), end - begin);
+                    shown, DimsToString(info.dims), DTypeName(info.dtype), end - begin);
   }
   info.offset = begin;
   info.bytes = *bytes;
@@ -83,7 +96,9 @@ absl::StatusOr<TensorInfo> ParseEntry(const std::string& name, const Json& entry
 absl::Status ParseMetadata(const Json& entry, std::map<std::string, std::string>* metadata) {
   if (!entry.is_object()) return DataLoss("__metadata__ is not an object");
   for (const auto& [key, value] : entry.items()) {
-    if (!value.is_string()) return DataLoss("__metadata__ \"{}\" is not a text", key);
+    if (!value.is_string())
+      return DataLoss("__metadata__ \"{}\" is not a text",
+                      PrintableLine(key.substr(0, kShownBytes)));
     (*metadata)[key] = value.get<std::string>();
   }
   return absl::OkStatus();
@@ -95,7 +110,7 @@ absl::Status CheckContiguous(const std::vector<TensorInfo>& tensors, uint64_t da
   for (const TensorInfo& info : tensors) {
     if (info.offset != at) {
       return DataLoss("tensor \"{}\" starts at byte {} of the data, the one before ends at {}",
-                      info.name, info.offset, at);
+                      PrintableLine(info.name.substr(0, kShownBytes)), info.offset, at);
     }
     at += info.bytes;
   }

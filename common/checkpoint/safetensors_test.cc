@@ -118,6 +118,12 @@ TEST_CASE("a full disk is an error, and the half file goes") {
   CHECK(!std::filesystem::exists(path));
 }
 
+std::string Repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
 TEST_CASE("hostile files are refused by name and reason") {
   struct Case {
     std::string bytes;
@@ -129,10 +135,19 @@ TEST_CASE("hostile files are refused by name and reason") {
       {"abc", "no room for the length"},
       {std::string(8, '\xff'), "header has"},
       {std::string("\x10\0\0\0\0\0\0\0{}", 10), "header has 16 bytes"},
-      {FileOf("", 0), "not a JSON object"},
+      {FileOf("", 0), "its header is not JSON: line 1, column 1"},
       {FileOf("[1,2]", 0), "not a JSON object"},
-      {FileOf("{\"a\":", 0), "not a JSON object"},
-      {FileOf(std::string(50000, '['), 0), "not a JSON object"},
+      {FileOf("{\"a\":", 0), "its header is not JSON"},
+      {FileOf(std::string(50000, '['), 0), "nested more than 200 deep"},
+      // A dtype that only recursion could print.
+      {FileOf("{\"a\":{\"dtype\":" + std::string(1'000'000, '[') + std::string(1'000'000, ']') +
+                  ",\"shape\":[2],\"data_offsets\":[0,8]}}",
+              8),
+       "nested more than 200 deep"},
+      {FileOf("{\"a\":{\"dtype\":\"F32\",\"shape\":[1" + Repeated(",1", 32) +
+                  "],\"data_offsets\":[0,4]}}",
+              4),
+       "33 axes, at most 32"},
       {FileOf("{\"a\":3}", 0), "other keys"},
       {FileOf(R"({"a":{"dtype":"F32","shape":[2]}})", 8), "other keys"},
       {FileOf(R"({"a":{"dtype":"F99","shape":[2],"data_offsets":[0,8]}})", 8), "dtype \"F99\""},

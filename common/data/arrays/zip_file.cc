@@ -25,7 +25,7 @@ absl::Status ZipFile::Damaged(std::string_view what) const {
 }
 
 absl::StatusOr<std::shared_ptr<ZipFile>> ZipFile::Open(const FileBytes& file) {
-  std::shared_ptr<ZipFile> zip(new ZipFile(file.path()));
+  std::shared_ptr<ZipFile> zip(new ZipFile(file.path(), file.size()));
   MutexLock lock(&zip->mu_);
   UniqueFd fd(::fcntl(file.fd(), F_DUPFD_CLOEXEC, 0));
   // libzip takes an empty file for an archive without members.
@@ -67,6 +67,8 @@ absl::StatusOr<ZipMember> ZipFile::ReadEntry(uint64_t index) {
                            PrintableLine(member.name));
   }
   if (!member.deflated && member.bytes != member.packed) return Damaged(member.name);
+  // What is kept in memory is at most a multiple of the file (Read).
+  if (member.packed > file_bytes_) return Damaged(member.name + " is larger than the file");
   return member;
 }
 

@@ -51,11 +51,12 @@ class ZipFile {
     void operator()(zip_file* member) const;
   };
 
-  explicit ZipFile(std::string path) : path_(std::move(path)) {}
+  ZipFile(std::string path, uint64_t bytes) : path_(std::move(path)), file_bytes_(bytes) {}
   absl::Status Damaged(std::string_view what) const;
   absl::StatusOr<ZipMember> ReadEntry(uint64_t index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const std::string path_;
+  const uint64_t file_bytes_;
   std::vector<ZipMember> members_;  // constant after Open
   Mutex mu_;
   std::unique_ptr<zip, Close> archive_ ABSL_GUARDED_BY(mu_);

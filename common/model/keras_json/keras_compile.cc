@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "common/base/json_text.h"
 #include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/model/compile_reader.h"
-#include "common/model/keras_json/json_text.h"
 #include "common/model/keras_json/keras_config.h"
 #include "common/model/keras_json/keras_json_file.h"
 #include "common/model/losses/loss.h"

@@ -3,9 +3,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "common/base/json_text.h"
 #include "common/base/printable.h"
 #include "common/base/status.h"
-#include "common/model/keras_json/json_text.h"
 #include "common/model/planned_names.h"
 
 namespace cohort {

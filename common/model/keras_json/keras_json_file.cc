@@ -1,7 +1,7 @@
 #include "common/model/keras_json/keras_json_file.h"
 
+#include "common/base/json_text.h"
 #include "common/base/status.h"
-#include "common/model/keras_json/json_text.h"
 #include "common/model/keras_json/keras_flatten.h"
 #include "common/model/keras_json/keras_model.h"
 #include "common/model/text_file.h"

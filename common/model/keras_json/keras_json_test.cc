@@ -5,7 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "common/model/keras_json/json_text.h"
+#include "common/base/json_text.h"
 #include "common/model/model_builder.h"
 #include "common/testing/directory_test_util.h"
 

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "common/base/json_text.h"
 #include "common/base/printable.h"
 #include "common/base/status.h"
-#include "common/model/keras_json/json_text.h"
 #include "common/model/keras_json/keras_calls.h"
 #include "common/model/keras_json/keras_config.h"
 

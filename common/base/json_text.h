@@ -1,5 +1,5 @@
-#ifndef COHORT_COMMON_MODEL_KERAS_JSON_JSON_TEXT_H_
-#define COHORT_COMMON_MODEL_KERAS_JSON_JSON_TEXT_H_
+#ifndef COHORT_COMMON_BASE_JSON_TEXT_H_
+#define COHORT_COMMON_BASE_JSON_TEXT_H_
 
 #include <absl/status/statusor.h>
 
@@ -9,7 +9,8 @@
 namespace cohort {
 
 // Parses a JSON text. Errors: InvalidArgument that names line and column, also for values that are
-// nested more deeply than in any model. So a reader may visit the result by recursion.
+// nested more than 200 deep, which no text of Cohort or Keras is. So a reader may visit the result
+// by recursion, and so may the functions of the library that do it: copies and dump().
 absl::StatusOr<nlohmann::json> ParseJsonText(std::string_view text);
 
 // Access to members of JSON values that may have any type. Null if `value` is no object, if it has
@@ -23,4 +24,4 @@ std::string ShortText(const nlohmann::json& value);
 
 }  // namespace cohort
 
-#endif  // COHORT_COMMON_MODEL_KERAS_JSON_JSON_TEXT_H_
+#endif  // COHORT_COMMON_BASE_JSON_TEXT_H_

@@ -1,4 +1,4 @@
-#include "common/model/keras_json/json_text.h"
+#include "common/base/json_text.h"
 
 #include <nlohmann/json.hpp>
 
