@@ -209,7 +209,8 @@ absl::StatusOr<InitialWeights> JobRunner::FindWeights() {
   const v1::InitialWeightsSpec& spec = plan_->spec().initial_weights();
   const JobLines& lines = plan_->job().lines;
   console_.SetActivity("reading the initial weights " + spec.path());
-  auto weights = FindInitialWeights(spec, lines.file, plan_->model().variables);
+  auto weights =
+      FindInitialWeights(spec, lines.file, plan_->model().variables, plan_->job().layers);
   COHORT_RETURN_IF_ERROR(Annotate(weights.status(), lines.Where("initial_weights")));
   return weights;
 }

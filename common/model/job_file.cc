@@ -7,6 +7,7 @@
 #include "common/model/job_check.h"
 #include "common/model/job_defaults.h"
 #include "common/model/job_reader.h"
+#include "common/model/layers/layer_names.h"
 #include "common/model/text_file.h"
 
 namespace cohort {
@@ -43,6 +44,19 @@ void UpgradeDataset(const v1::DatasetSpec& file, v1::DatasetSpec* dataset) {
   }
 }
 
+// The layers of a sequential model in the job file. Empty for a functional one.
+std::vector<ModelLayer> LayersInOrder(const v1::ModelSpec& model) {
+  std::vector<ModelLayer> layers;
+  LayerNames names;
+  for (const v1::LayerSpec& layer : model.layers()) {
+    if (!layer.inputs().empty()) return {};
+    if (!layer.shares().empty()) continue;
+    const std::string& class_name = layer.class_name();
+    layers.push_back({layer.name().empty() ? names.Next(class_name) : layer.name(), class_name, 0});
+  }
+  return layers;
+}
+
 absl::Status Read(std::string_view strategy, JobFile* job) {
   const std::vector<YAML::Node> documents = YAML::LoadAll(job->yaml);
   const std::string& file = job->lines.file;
@@ -57,7 +71,10 @@ absl::Status Read(std::string_view strategy, JobFile* job) {
   COHORT_RETURN_IF_ERROR(reader.ReadMessage(documents[0], "", &job->spec));
   if (!strategy.empty()) job->spec.mutable_strategy()->set_name(std::string(strategy));
   CompleteDefaults(&job->spec);
-  return CheckJob(job->spec, job->lines);
+  COHORT_RETURN_IF_ERROR(CheckJob(job->spec, job->lines));
+  job->layers = reader.TakeJsonLayers();
+  if (job->layers.empty()) job->layers = LayersInOrder(job->spec.model());
+  return absl::OkStatus();
 }
 
 }  // namespace

@@ -5,9 +5,11 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/base/status.h"
 #include "common/model/job_lines.h"
+#include "common/schema/model_layer.h"
 #include "proto/job.pb.h"
 
 namespace cohort {
@@ -17,6 +19,9 @@ struct JobFile {
   v1::JobSpec spec;  // checked, with all defaults
   JobLines lines;
   std::string yaml;
+  // In the order of Keras' `model.layers`. Empty if the job file does not tell it: the order of a
+  // functional model depends on its graph.
+  std::vector<ModelLayer> layers;
 };
 
 // Reads a job. The schema is JobSpec (proto/job.proto): each key is a field of that name. As in

@@ -22,6 +22,9 @@ class JobReader : public ClassReader {
   absl::Status ReadMessage(const YAML::Node& node, const std::string& path,
                            Message* message) override;
 
+  // The layers of the model in Keras' JSON, after the job was read; empty if it has none.
+  std::vector<ModelLayer> TakeJsonLayers() { return model_.TakeJsonLayers(); }
+
  private:
   absl::Status ReadJob(const YAML::Node& node, v1::JobSpec* job);
   absl::Status ReadPartitioner(const YAML::Node& node, const std::string& path,

@@ -57,7 +57,8 @@ absl::Status ModelReader::ReadKerasJson(const Entry& entry, v1::ModelSpec* model
   auto json = KerasJsonFile::Read(path.string());
   if (!json.ok()) return Annotate(json.status(), fmt::format("{}:{}", file(), entry.line));
   keras_json_.emplace(*std::move(json));
-  return keras_json_->SetModel(model);
+  COHORT_ASSIGN_OR_RETURN(json_layers_, keras_json_->SetModel(model));
+  return absl::OkStatus();
 }
 
 absl::Status ModelReader::ReadLayers(const Entry& entry, bool functional, v1::ModelSpec* model) {

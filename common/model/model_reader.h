@@ -26,6 +26,8 @@ class ModelReader : public ClassReader {
   const std::vector<std::string>& outputs() const { return outputs_; }
   // The JSON that the model was read from; null: the layers are in the job file.
   const KerasJsonFile* keras_json() const { return keras_json_ ? &*keras_json_ : nullptr; }
+  // The layers in Keras' JSON; empty if they are in the job file.
+  std::vector<ModelLayer> TakeJsonLayers() { return std::move(json_layers_); }
 
  private:
   absl::Status ReadKerasJson(const Entry& entry, v1::ModelSpec* model);
@@ -39,6 +41,7 @@ class ModelReader : public ClassReader {
 
   std::vector<std::string> outputs_ = {""};
   std::optional<KerasJsonFile> keras_json_;
+  std::vector<ModelLayer> json_layers_;
 };
 
 }  // namespace cohort

@@ -42,11 +42,12 @@ absl::Status WriteTensors(const InitialWeights& weights,
 
 absl::StatusOr<InitialWeights> FindInitialWeights(const v1::InitialWeightsSpec& spec,
                                                   const std::string& job_file,
-                                                  std::span<const v1::VariableSpec> variables) {
+                                                  std::span<const v1::VariableSpec> variables,
+                                                  std::span<const ModelLayer> layers) {
   const std::filesystem::path path = std::filesystem::path(job_file).parent_path() / spec.path();
   InitialWeights weights;
   COHORT_ASSIGN_OR_RETURN(weights.source, OpenWeights(path.string()));
-  COHORT_ASSIGN_OR_RETURN(weights.match, MatchWeights(spec, variables, *weights.source));
+  COHORT_ASSIGN_OR_RETURN(weights.match, MatchWeights(spec, variables, layers, *weights.source));
   return weights;
 }
 

@@ -20,11 +20,13 @@ struct InitialWeights {
   std::string Text() const { return match.Text(*source); }
 };
 
-// Opens the source and matches its tensors. A relative path is in the directory of `job_file`.
+// Opens the source and matches its tensors. A relative path is in the directory of `job_file`;
+// `layers` are JobFile::layers.
 // Errors: those of OpenWeights and MatchWeights.
 absl::StatusOr<InitialWeights> FindInitialWeights(const v1::InitialWeightsSpec& spec,
                                                   const std::string& job_file,
-                                                  std::span<const v1::VariableSpec> variables);
+                                                  std::span<const v1::VariableSpec> variables,
+                                                  std::span<const ModelLayer> layers);
 
 // The file in the checkpoint directory from which servers take the values that variables begin with
 // (AssignTablets.initial_values). Until the first checkpoint is committed, a rollback needs it.

@@ -22,7 +22,7 @@ TEST_CASE("initial values have the names and types of the variables") {
   spec.set_path("old.safetensors");
   spec.add_rename()->set_from("x");
   spec.mutable_rename(0)->set_to("y");
-  const auto weights = FindInitialWeights(spec, directory / "job.yaml", variables);
+  const auto weights = FindInitialWeights(spec, directory / "job.yaml", variables, {});
   INFO(weights.status().ToString());
   REQUIRE(weights.ok());
   CHECK(Contains(weights->Text(), "2 of 3 variables"));
@@ -50,7 +50,7 @@ TEST_CASE("an error leaves earlier initial values as they are") {
   const std::vector<v1::VariableSpec> variables = {Variable("x/count", {2})};
   v1::InitialWeightsSpec spec;
   spec.set_path(directory / "old.safetensors");  // absolute
-  const auto weights = FindInitialWeights(spec, "elsewhere/job.yaml", variables);
+  const auto weights = FindInitialWeights(spec, "elsewhere/job.yaml", variables, {});
   REQUIRE(weights.ok());
   const std::string path = directory.Write(kInitialValuesName, "from an earlier start");
   CHECK(Contains(CheckInitialValues(*weights, variables), "\"x/count\" has the type int64"));

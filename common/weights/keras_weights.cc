@@ -1,299 +1,131 @@
-#include <absl/strings/str_join.h>
-#include <absl/strings/str_split.h>
-#include <hdf5.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 
-#include <algorithm>
-#include <map>
-#include <optional>
-#include <set>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <utility>
 
+#include "common/base/exit_code.h"
+#include "common/base/printable.h"
 #include "common/base/status.h"
+#include "common/base/unique_fd.h"
+#include "common/checkpoint/safetensors.h"
+#include "common/os/child_process.h"
+#include "common/weights/keras_file_output.h"
 #include "common/weights/weight_source.h"
 
 namespace cohort {
 namespace {
 
-// More than any model has: a damaged file may name many.
-constexpr uint64_t kMostNames = 1'000'000;
+namespace fs = std::filesystem;
 
-// An open object of the library.
-class Handle {
- public:
-  using Close = herr_t (*)(hid_t);
-  Handle(hid_t id, Close close) : id_(id), close_(close) {}
-  ~Handle() {
-    if (ok()) close_(id_);
+constexpr char kProgram[] = "cohort-read-hdf5";
+constexpr size_t kMostErrorBytes = 4096;
+
+// The program that reads HDF5 files: where the programs of a build tree and of an installation are.
+absl::StatusOr<std::string> FindProgram() {
+  std::error_code error;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const char* place : {".", "../bin", "../libexec/cohort"}) {
+    const fs::path program = folder / place / kProgram;
+    if (fs::exists(program, error)) return program.lexically_normal().string();
   }
-  Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-  Handle& operator=(Handle&&) = delete;
-
-  bool ok() const { return id_ >= 0; }
-  hid_t get() const { return id_; }
-
- private:
-  hid_t id_;
-  Close close_;
-};
-
-// The texts of an attribute: one, or a list, of fixed or of variable length. Nullopt if the object
-// has no such attribute, or it is no text.
-std::optional<std::vector<std::string>> Texts(hid_t object, const char* name) {
-  if (H5Aexists(object, name) <= 0) return std::nullopt;
-  const Handle attribute(H5Aopen(object, name, H5P_DEFAULT), H5Aclose);
-  const Handle type(H5Aget_type(attribute.get()), H5Tclose);
-  const Handle space(H5Aget_space(attribute.get()), H5Sclose);
-  if (!attribute.ok() || !type.ok() || !space.ok()) return std::nullopt;
-  const hssize_t count = H5Sget_simple_extent_npoints(space.get());
-  if (count == 0) return std::vector<std::string>();
-  const size_t size = H5Tget_size(type.get());
-  const bool usable = count > 0 && static_cast<uint64_t>(count) <= kMostNames;
-  if (H5Tget_class(type.get()) != H5T_STRING || size == 0 || !usable) return std::nullopt;
-  std::vector<std::string> texts;
-  if (H5Tis_variable_str(type.get()) > 0) {
-    std::vector<char*> values(static_cast<size_t>(count), nullptr);
-    if (H5Aread(attribute.get(), type.get(), values.data()) < 0) return std::nullopt;
-    for (const char* value : values) texts.emplace_back(value == nullptr ? "" : value);
-    H5Dvlen_reclaim(type.get(), space.get(), H5P_DEFAULT, values.data());
-    return texts;
-  }
-  std::string bytes(static_cast<size_t>(count) * size, '\0');
-  if (H5Aread(attribute.get(), type.get(), bytes.data()) < 0) return std::nullopt;
-  for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
-    const std::string text = bytes.substr(i * size, size);
-    texts.push_back(text.substr(0, text.find('\0')));
-  }
-  return texts;
+  return Unimplemented(
+      "this build of Cohort reads no HDF5 files, because it has no {}: install libhdf5-dev "
+      "(deploy/install_dependencies.sh does), configure and build it again",
+      kProgram);
 }
 
-// The texts of an attribute. Keras splits a long list: "NAME0", "NAME1" and so on instead of
-// "NAME".
-std::optional<std::vector<std::string>> TextsInParts(hid_t object, const std::string& name) {
-  auto texts = Texts(object, name.c_str());
-  if (texts.has_value()) return texts;
-  for (size_t i = 0;; ++i) {
-    const auto part = Texts(object, fmt::format("{}{}", name, i).c_str());
-    if (!part.has_value()) return texts;
-    if (!texts.has_value()) texts.emplace();
-    texts->insert(texts->end(), part->begin(), part->end());
-    if (texts->size() > kMostNames) return std::nullopt;
+// The error of the program, or why it ended without one.
+absl::Status ErrorOf(const std::string& path, int wait_status, int output) {
+  if (WIFSIGNALED(wait_status)) {
+    return DataLoss(
+        "{}: it cannot be read: the program that reads it, {}, ended by signal {} ({}): the file "
+        "is damaged, or no file of Keras",
+        path, kProgram, WTERMSIG(wait_status), ::strsignal(WTERMSIG(wait_status)));
   }
-}
-
-// The links of a file: the paths of its groups and its datasets. Links to other files are left out.
-struct Contents {
-  hid_t file = -1;
-  std::vector<std::string> groups;
-  std::vector<std::string> datasets;
-
-  static herr_t Visit(hid_t, const char* name, const H5L_info_t* link, void* data) {
-    auto* const contents = static_cast<Contents*>(data);
-    if (link->type != H5L_TYPE_HARD) return 0;
-    if (contents->groups.size() + contents->datasets.size() > kMostNames) return -1;
-    H5O_info_t info;
-    if (H5Oget_info_by_name2(contents->file, name, &info, H5O_INFO_BASIC, H5P_DEFAULT) < 0)
-      return -1;
-    if (info.type == H5O_TYPE_GROUP) contents->groups.emplace_back(name);
-    if (info.type == H5O_TYPE_DATASET) contents->datasets.emplace_back(name);
-    return 0;
-  }
-};
-
-// A dataset of the file, and the name that its tensor gets.
-struct NamedDataset {
-  std::string name;
-  std::string path;
-};
-
-// ------------------------------------------------------------------ Keras 3
-
-bool IsListOfLayers(std::string_view group) {
-  return group == "layers" || group == "_layer_checkpoint_dependencies";
-}
-
-// "inner/dense/0" for "layers/sequential/layers/dense/vars/0". `names` holds the names of layers by
-// the paths of their groups.
-std::string NameInKeras3(const std::map<std::string, std::string>& names, const std::string& path) {
-  const std::vector<std::string> parts = absl::StrSplit(path, '/');
-  std::string group, name;
-  for (size_t i = 0; i + 2 < parts.size(); ++i) {
-    group += (i == 0 ? "" : "/") + parts[i];
-    if (IsListOfLayers(parts[i])) continue;
-    const auto it = names.find(group);
-    name += (it == names.end() ? parts[i] : it->second) + "/";
-  }
-  return name + parts.back();
-}
-
-std::vector<NamedDataset> Keras3Datasets(hid_t file, const Contents& contents) {
-  constexpr std::string_view kVars = "/vars";
-  std::map<std::string, std::string> names;
-  for (const std::string& path : contents.groups) {
-    if (!path.ends_with(kVars)) continue;
-    const Handle group(H5Gopen2(file, path.c_str(), H5P_DEFAULT), H5Gclose);
-    const auto name = group.ok() ? Texts(group.get(), "name") : std::nullopt;
-    if (!name.has_value() || name->size() != 1) continue;
-    names[path.substr(0, path.size() - kVars.size())] = name->front();
-  }
-  std::vector<NamedDataset> found;
-  for (const std::string& path : contents.datasets) {
-    const std::vector<std::string> parts = absl::StrSplit(path, '/');
-    if (parts.size() < 3 || parts[parts.size() - 2] != "vars") continue;
-    found.push_back({NameInKeras3(names, path), path});
-  }
-  return found;
-}
-
-// ------------------------------------------------------------------ the old format
-
-// "dense/kernel" for "model/dense/kernel:0".
-std::string LayerAndVariable(const std::string& weight) {
-  std::vector<std::string> parts = absl::StrSplit(weight.substr(0, weight.find(':')), '/');
-  if (parts.size() > 2) parts.erase(parts.begin(), parts.end() - 2);
-  return absl::StrJoin(parts, "/");
-}
-
-// True if the weight belongs to another layer: "d_in/kernel:0" of the nested model "bottom".
-bool IsOfOtherLayer(const std::string& weight, const std::string& layer) {
-  const std::vector<std::string> parts = absl::StrSplit(weight, '/');
-  return parts.size() > 1 && parts[parts.size() - 2] != layer;
-}
-
-// The tensors of one layer, or of a nested model.
-std::vector<NamedDataset> OldLayerDatasets(const std::string& group,
-                                           const std::vector<std::string>& weights) {
-  const std::string layer = group.substr(group.find_last_of('/') + 1);  // npos + 1 is 0
-  const bool is_model = std::any_of(weights.begin(), weights.end(), [&](const std::string& weight) {
-    return IsOfOtherLayer(weight, layer);
-  });
-  std::vector<NamedDataset> found;
-  for (const std::string& weight : weights) {
-    const std::string name = is_model ? LayerAndVariable(weight) : fmt::format("{}", found.size());
-    found.push_back({fmt::format("{}/{}", layer, name), fmt::format("{}/{}", group, weight)});
-  }
-  return found;
-}
-
-// The names of the weights are from an attribute, so they may lead anywhere. The datasets are not:
-// KerasWeights opens only those of `contents`.
-std::vector<NamedDataset> OldDatasets(hid_t file, const Contents& contents) {
-  std::vector<NamedDataset> found;
-  for (const std::string& path : contents.groups) {
-    const Handle group(H5Gopen2(file, path.c_str(), H5P_DEFAULT), H5Gclose);
-    const auto weights = group.ok() ? TextsInParts(group.get(), "weight_names") : std::nullopt;
-    if (!weights.has_value()) continue;
-    for (NamedDataset& dataset : OldLayerDatasets(path, *weights)) {
-      found.push_back(std::move(dataset));
-    }
-  }
-  return found;
-}
-
-// ------------------------------------------------------------------ both
-
-DType DTypeOfType(hid_t type) {
-  const size_t size = H5Tget_size(type);
-  switch (H5Tget_class(type)) {
-    case H5T_FLOAT:
-      return size > 8 ? DType::kInvalid : size > 4 ? DType::kFloat64 : DType::kFloat32;
-    case H5T_INTEGER:
-      return size > 8 ? DType::kInvalid : DType::kInt64;
+  std::string text(kMostErrorBytes, '\0');
+  const ssize_t bytes = ::pread(output, text.data(), text.size(), 0);
+  text =
+      PrintableLine(std::string_view(text).substr(0, bytes < 0 ? 0 : static_cast<size_t>(bytes)));
+  switch (WEXITSTATUS(wait_status)) {
+    case kInvalidArgumentCode:
+      return InvalidArgument("{}", text);
+    case static_cast<int>(ExitCode::kData):
+      return DataLoss("{}", text);
     default:
-      return DType::kInvalid;
+      return DataLoss("{}: it cannot be read: {} ended with {}", path, kProgram,
+                      WEXITSTATUS(wait_status));
   }
 }
 
-hid_t MemoryType(DType dtype) {
-  if (dtype == DType::kFloat32) return H5T_NATIVE_FLOAT;
-  return dtype == DType::kFloat64 ? H5T_NATIVE_DOUBLE : H5T_NATIVE_INT64;
+// Runs the program, which writes into `output`.
+absl::Status Convert(const std::string& path, int output) {
+  COHORT_ASSIGN_OR_RETURN(const std::string program, FindProgram());
+  ChildProcessOptions options = {.argv = {program, path},
+                                 .inherit_environment = false,
+                                 .stdout_fd = output,
+                                 .own_group = true};
+  // No code from elsewhere, but the libraries that this process has.
+  options.environment = {{"HDF5_PLUGIN_PRELOAD", "::"}};
+  if (const char* const libraries = std::getenv("LD_LIBRARY_PATH"); libraries != nullptr) {
+    options.environment.emplace_back("LD_LIBRARY_PATH", libraries);
+  }
+  COHORT_ASSIGN_OR_RETURN(const auto child, ChildProcess::Start(options));
+  const int status = child->Wait();
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
+  return ErrorOf(path, status, output);
 }
 
 class KerasWeights : public WeightSource {
  public:
-  KerasWeights(const std::string& path, Handle file) : WeightSource(path), file_(std::move(file)) {}
+  KerasWeights(const std::string& path, std::unique_ptr<SafetensorsReader> values)
+      : WeightSource(path), values_(std::move(values)) {}
+
+  bool names_layers() const override { return !values_->metadata().contains(kByClassKey); }
 
   absl::Status Open() {
-    Contents contents{.file = file_.get()};
-    if (H5Lvisit(file_.get(), H5_INDEX_NAME, H5_ITER_INC, Contents::Visit, &contents) < 0) {
-      return Damaged("its groups cannot be read");
-    }
-    std::vector<NamedDataset> datasets = OldDatasets(file_.get(), contents);
-    if (datasets.empty()) datasets = Keras3Datasets(file_.get(), contents);
-    if (datasets.empty()) {
-      return InvalidArgument("{}: it holds no weights of a Keras model", path());
-    }
-    const std::set<std::string> in_file(contents.datasets.begin(), contents.datasets.end());
+    const auto& metadata = values_->metadata();
     std::vector<SourceTensor> tensors;
-    for (const NamedDataset& dataset : datasets) {
-      if (!in_file.contains(dataset.path)) {
-        return Damaged(fmt::format("it has no dataset /{}", dataset.path));
+    for (const TensorInfo& info : values_->tensors()) {
+      SourceTensor& tensor = tensors.emplace_back();
+      tensor.name = info.name;
+      tensor.dims = info.dims;
+      if (!metadata.contains(kOtherTypeKey + info.name)) tensor.dtype = info.dtype;
+      if (const size_t end = info.name.find(kModelEnd); end != info.name.npos) {
+        tensor.name[end] = '/';
+        tensor.model_bytes = end + 1;
       }
-      COHORT_ASSIGN_OR_RETURN(tensors.emplace_back(), Describe(dataset));
-      paths_[dataset.name] = dataset.path;
+      infos_[tensor.name] = &info;
     }
     return SetTensors(std::move(tensors));
   }
 
  protected:
   absl::Status ReadInto(const SourceTensor& tensor, std::span<uint8_t> out) override {
-    const std::string& path = paths_.at(tensor.name);
-    const Handle dataset(H5Dopen2(file_.get(), path.c_str(), H5P_DEFAULT), H5Dclose);
-    const hid_t type = MemoryType(tensor.dtype);
-    if (dataset.ok() &&
-        H5Dread(dataset.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out.data()) >= 0) {
-      return absl::OkStatus();
-    }
-    return Damaged(fmt::format("the values of /{} cannot be read", path));
+    return values_->ReadBytes(*infos_.at(tensor.name), 0, out.size(), out.data());
   }
 
  private:
-  absl::StatusOr<SourceTensor> Describe(const NamedDataset& named) {
-    const Handle dataset(H5Dopen2(file_.get(), named.path.c_str(), H5P_DEFAULT), H5Dclose);
-    if (!dataset.ok()) return Damaged(fmt::format("it has no /{}", named.path));
-    const Handle properties(H5Dget_create_plist(dataset.get()), H5Pclose);
-    if (!properties.ok()) return Damaged(fmt::format("/{} cannot be read", named.path));
-    if (H5Pget_external_count(properties.get()) != 0 ||
-        H5Pget_layout(properties.get()) == H5D_VIRTUAL) {
-      return InvalidArgument(
-          "{}: the values of /{} are in other files, which are not read: save the weights again "
-          "with Keras",
-          path(), named.path);
-    }
-    const Handle type(H5Dget_type(dataset.get()), H5Tclose);
-    const Handle space(H5Dget_space(dataset.get()), H5Sclose);
-    const int rank = space.ok() ? H5Sget_simple_extent_ndims(space.get()) : -1;
-    if (!type.ok() || rank < 0) return Damaged(fmt::format("/{} is no tensor", named.path));
-    std::vector<hsize_t> dims(static_cast<size_t>(rank));
-    if (rank > 0) H5Sget_simple_extent_dims(space.get(), dims.data(), nullptr);
-    SourceTensor tensor{.name = named.name,
-                        .dtype = DTypeOfType(type.get()),
-                        .dims = Dims(dims.begin(), dims.end())};
-    // Keras stores bfloat16 as numbers of two bytes and names the type in an attribute.
-    if (Texts(dataset.get(), "dtype").has_value()) tensor.dtype = DType::kInvalid;
-    return tensor;
-  }
-
-  absl::Status Damaged(std::string_view why) const {
-    return DataLoss("{}: {}: the file is damaged, or no file of Keras", path(), why);
-  }
-
-  const Handle file_;
-  std::map<std::string, std::string> paths_;  // the dataset of each tensor
+  const std::unique_ptr<SafetensorsReader> values_;  // a file in memory
+  std::map<std::string, const TensorInfo*> infos_;
 };
 
 }  // namespace
 
+bool ReadsHdf5() { return FindProgram().ok(); }
+
 absl::StatusOr<std::unique_ptr<WeightSource>> OpenKerasWeights(const std::string& path) {
-  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // the library would print its errors
-  const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
-  H5Pset_file_locking(access.get(), /*use_file_locking=*/0, /*ignore_when_disabled=*/1);
-  Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
-  if (!file.ok()) {
-    return DataLoss("{}: the file is a damaged or incomplete HDF5 file", path);
-  }
-  auto weights = std::make_unique<KerasWeights>(path, std::move(file));
+  const UniqueFd output(::memfd_create(kProgram, MFD_CLOEXEC));
+  if (!output.ok()) return Unavailable("{}: memfd_create: {}", path, std::strerror(errno));
+  const absl::Status converted = Convert(path, output.get());
+  if (absl::IsUnimplemented(converted)) return Annotate(converted, path);
+  COHORT_RETURN_IF_ERROR(converted);
+  auto values = SafetensorsReader::Open(fmt::format("/proc/self/fd/{}", output.get()));
+  if (!values.ok()) return DataLoss("{}: {} wrote no tensors", path, kProgram);
+  auto weights = std::make_unique<KerasWeights>(path, *std::move(values));
   COHORT_RETURN_IF_ERROR(weights->Open());
   return weights;
 }

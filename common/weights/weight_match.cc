@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/weights/layer_groups.h"
 #include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"
 
@@ -78,17 +79,31 @@ absl::StatusOr<std::vector<bool>> Chosen(const v1::InitialWeightsSpec& spec,
   return chosen;
 }
 
+// The name of a tensor in the model.
+struct ModelName {
+  std::string name;        // "": the tensor is for no variable
+  size_t model_bytes = 0;  // as SourceTensor::model_bytes
+};
+
+ModelName Rename(const v1::RenameRule& rule, const SourceTensor& tensor) {
+  const size_t from = rule.from().size();
+  return {rule.to() + tensor.name.substr(from),
+          from <= tensor.model_bytes ? tensor.model_bytes - from + rule.to().size() : 0};
+}
+
 // The names of the tensors after `rename`: the first rule whose `from` a name begins with counts.
-absl::StatusOr<std::vector<std::string>> Renamed(const v1::InitialWeightsSpec& spec,
-                                                 const WeightSource& source) {
+// Without a rule, a name counts if the source names layers.
+absl::StatusOr<std::vector<ModelName>> Renamed(const v1::InitialWeightsSpec& spec,
+                                               const WeightSource& source) {
   std::vector<bool> used(static_cast<size_t>(spec.rename_size()));
-  std::vector<std::string> names;
+  std::vector<ModelName> names;
   for (const SourceTensor& tensor : source.tensors()) {
-    std::string& name = names.emplace_back(tensor.name);
+    ModelName& name = names.emplace_back();
+    if (source.names_layers()) name = {tensor.name, tensor.model_bytes};
     for (int i = 0; i < spec.rename_size(); ++i) {
       const v1::RenameRule& rule = spec.rename(i);
-      if (!name.starts_with(rule.from())) continue;
-      name = rule.to() + name.substr(rule.from().size());
+      if (!tensor.name.starts_with(rule.from())) continue;
+      name = Rename(rule, tensor);
       used[static_cast<size_t>(i)] = true;
       break;
     }
@@ -118,6 +133,52 @@ std::map<std::string, size_t> Places(std::span<const v1::VariableSpec> variables
   return places;
 }
 
+// The names of the tensors in the model.
+absl::StatusOr<std::vector<ModelName>> NamesInModel(const v1::InitialWeightsSpec& spec,
+                                                    std::span<const v1::VariableSpec> variables,
+                                                    std::span<const ModelLayer> layers,
+                                                    const WeightSource& source) {
+  if (source.names_layers() || !spec.rename().empty()) {
+    return Renamed(spec, source);
+  }
+  COHORT_ASSIGN_OR_RETURN(auto by_class, NamesByClass(source, layers, variables));
+  std::vector<ModelName> names;
+  for (std::string& name : by_class) names.push_back({std::move(name)});
+  return names;
+}
+
+// True if one text ends with the other, which begins after a '/' in it: "inner/dense/kernel" and
+// "dense/kernel".
+bool EndAlike(std::string_view a, std::string_view b) {
+  if (a.size() < b.size()) std::swap(a, b);
+  return a.ends_with(b) && (a.size() == b.size() || a[a.size() - b.size() - 1] == '/');
+}
+
+// The variable of a tensor; nullopt if there is none. Errors: InvalidArgument if two variables of a
+// nested model are possible.
+absl::StatusOr<std::optional<size_t>> FindPlace(const ModelName& tensor,
+                                                std::span<const v1::VariableSpec> variables,
+                                                const std::map<std::string, size_t>& places) {
+  const auto exact = places.find(tensor.name);
+  if (exact != places.end()) return exact->second;
+  std::optional<size_t> found;
+  if (tensor.model_bytes == 0) return found;
+  const std::string_view model = std::string_view(tensor.name).substr(0, tensor.model_bytes);
+  const std::string_view end = std::string_view(tensor.name).substr(tensor.model_bytes);
+  for (size_t v = 0; v < variables.size(); ++v) {
+    const std::string_view name = variables[v].name();
+    if (!name.starts_with(model) || !EndAlike(name.substr(model.size()), end)) continue;
+    if (found.has_value()) {
+      return InvalidArgument(
+          "\"{}\" may be for {} and for {}: say which with `rename`, or save the weights with "
+          "model.save_weights(\"x.weights.h5\") of Keras 3.6 or later",
+          tensor.name, variables[*found].name(), name);
+    }
+    found = v;
+  }
+  return found;
+}
+
 absl::Status NothingMatches(std::span<const v1::VariableSpec> variables,
                             const WeightSource& source) {
   return InvalidArgument(
@@ -131,21 +192,24 @@ absl::Status NothingMatches(std::span<const v1::VariableSpec> variables,
 
 absl::StatusOr<WeightMatch> MatchWeights(const v1::InitialWeightsSpec& spec,
                                          std::span<const v1::VariableSpec> variables,
+                                         std::span<const ModelLayer> layers,
                                          const WeightSource& source) {
   COHORT_ASSIGN_OR_RETURN(const std::vector<bool> chosen, Chosen(spec, variables));
-  COHORT_ASSIGN_OR_RETURN(const std::vector<std::string> names, Renamed(spec, source));
+  COHORT_ASSIGN_OR_RETURN(const std::vector<ModelName> names,
+                          NamesInModel(spec, variables, layers, source));
   const std::map<std::string, size_t> places = Places(variables);
   std::vector<std::optional<size_t>> tensor_of(variables.size());
   WeightMatch match;
   for (size_t t = 0; t < names.size(); ++t) {
     const SourceTensor& tensor = source.tensors()[t];
-    const auto place = places.find(names[t]);
-    if (place == places.end() || !chosen[place->second]) {
+    const auto place = FindPlace(names[t], variables, places);
+    if (!place.ok()) return Annotate(place.status(), source.path());
+    if (!place->has_value() || !chosen[**place]) {
       match.unused.push_back(tensor.name);
       continue;
     }
-    const v1::VariableSpec& variable = variables[place->second];
-    std::optional<size_t>& tensor_here = tensor_of[place->second];
+    const v1::VariableSpec& variable = variables[**place];
+    std::optional<size_t>& tensor_here = tensor_of[**place];
     if (tensor_here.has_value()) {
       return InvalidArgument("{}: \"{}\" and \"{}\" are both for the variable {}", source.path(),
                              source.tensors()[*tensor_here].name, tensor.name, variable.name());

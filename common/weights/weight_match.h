@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/schema/model_layer.h"
 #include "common/weights/weight_source.h"
 
 namespace cohort::v1 {
@@ -32,11 +33,15 @@ struct WeightMatch {
 };
 
 // Finds the tensor of each variable that `include` and `exclude` leave: the one with its name after
-// `rename`, or with its layer and its number in the layer ("dense/0"). Errors: InvalidArgument if a
-// pattern or a `from` matches nothing, if two tensors belong to one variable, if shapes differ
-// (without `skip_mismatch`), or if no variable has a tensor.
+// `rename`, or with its layer and its number in the layer ("dense/0"). In a nested model the ends
+// of names decide (SourceTensor::model_bytes). If the source names layers by class, `layers` of the
+// model give the names (JobFile::layers), unless the job has `rename`: then only its rules do.
+// Errors: InvalidArgument if a pattern or a `from` matches nothing, if two tensors belong to one
+// variable, if shapes differ (without `skip_mismatch`), if no variable has a tensor, or if the
+// layers of the source are not those of the model.
 absl::StatusOr<WeightMatch> MatchWeights(const v1::InitialWeightsSpec& spec,
                                          std::span<const v1::VariableSpec> variables,
+                                         std::span<const ModelLayer> layers,
                                          const WeightSource& source);
 
 }  // namespace cohort

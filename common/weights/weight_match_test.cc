@@ -15,7 +15,7 @@ struct Matching {
   explicit Matching(const std::vector<SafetensorsWriter::Entry>& entries)
       : source(*OpenWeights(WriteTensors(directory / "w.safetensors", entries))) {}
 
-  absl::StatusOr<WeightMatch> Match() { return MatchWeights(spec, kVariables, *source); }
+  absl::StatusOr<WeightMatch> Match() { return MatchWeights(spec, kVariables, layers, *source); }
   void Rename(const std::string& from, const std::string& to) {
     v1::RenameRule* const rule = spec.add_rename();
     rule->set_from(from);
@@ -37,6 +37,7 @@ struct Matching {
   testing::TestDirectory directory;
   std::unique_ptr<WeightSource> source;
   v1::InitialWeightsSpec spec;
+  std::vector<ModelLayer> layers;
 };
 
 const std::vector<SafetensorsWriter::Entry> kWhole = {
@@ -135,6 +136,54 @@ TEST_CASE("a source without any variable of the model is an error") {
   Matching m({{"conv/kernel", DType::kFloat32, {1}}});
   CHECK(Contains(m.Match().status(), "no variable has a tensor in "));
   CHECK(Contains(m.Match().status(), "Tensors: conv/kernel. Use `rename`"));
+}
+
+// A source of an old HDF5 file: the names after "base/" are those of Keras.
+class NestedSource : public WeightSource {
+ public:
+  explicit NestedSource(std::vector<SourceTensor> tensors) : WeightSource("old.h5") {
+    for (SourceTensor& tensor : tensors) tensor.model_bytes = 5;
+    REQUIRE(SetTensors(std::move(tensors)).ok());
+  }
+
+ protected:
+  absl::Status ReadInto(const SourceTensor&, std::span<uint8_t>) override {
+    return absl::OkStatus();
+  }
+};
+
+// "variable < tensor" of each pair, or the error.
+std::vector<std::string> PairsInModel(const std::vector<v1::VariableSpec>& variables,
+                                      std::vector<SourceTensor> tensors,
+                                      const v1::InitialWeightsSpec& spec = {}) {
+  const NestedSource source(std::move(tensors));
+  const auto match = MatchWeights(spec, variables, {}, source);
+  if (!match.ok()) return {std::string(match.status().message())};
+  std::vector<std::string> pairs;
+  for (const WeightMatch::Pair& pair : match->loaded) {
+    pairs.push_back(variables[pair.variable].name() + " < " + source.tensors()[pair.tensor].name);
+  }
+  return pairs;
+}
+
+TEST_CASE("names in a nested model may lack or repeat the names of models") {
+  const std::vector<v1::VariableSpec> variables = {
+      Variable("base/inner/c1/conv/kernel", {2}), Variable("base/inner/c2/conv/kernel", {2}),
+      Variable("base/d/kernel", {2}), Variable("other/c1/conv/kernel", {2})};
+  CHECK(PairsInModel(variables, {{"base/c1/conv/kernel", DType::kFloat32, {2}},
+                                 {"base/inner/c2/conv/kernel", DType::kFloat32, {2}},
+                                 {"base/whole/base/d/kernel", DType::kFloat32, {2}}}) ==
+        std::vector<std::string>{"base/inner/c1/conv/kernel < base/c1/conv/kernel",
+                                 "base/inner/c2/conv/kernel < base/inner/c2/conv/kernel",
+                                 "base/d/kernel < base/whole/base/d/kernel"});
+  CHECK(Contains(PairsInModel(variables, {{"base/conv/kernel", DType::kFloat32, {2}}}).at(0),
+                 "old.h5: \"base/conv/kernel\" may be for base/inner/c1/conv/kernel and for "
+                 "base/inner/c2/conv/kernel"));
+  v1::InitialWeightsSpec spec;
+  spec.add_rename()->set_from("base/");
+  spec.mutable_rename(0)->set_to("other/");
+  CHECK(PairsInModel(variables, {{"base/x/c1/conv/kernel", DType::kFloat32, {2}}}, spec) ==
+        std::vector<std::string>{"other/c1/conv/kernel < base/x/c1/conv/kernel"});
 }
 
 }  // namespace

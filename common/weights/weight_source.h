@@ -22,6 +22,10 @@ struct SourceTensor {
   std::string name;
   DType dtype = DType::kInvalid;  // kInvalid: of a type that no variable has
   Dims dims;
+  // The bytes of `name` for a nested model, "inner/" of "inner/dense/kernel". What follows them is
+  // the name that Keras gave the variable: it may lack or repeat the names of models. 0: `name` is
+  // complete.
+  size_t model_bytes = 0;
 };
 
 // The values of a trained model in a file or a directory. Not thread-safe.
@@ -33,6 +37,10 @@ class WeightSource {
   const std::vector<SourceTensor>& tensors() const { return tensors_; }
   // Where the values are, for texts: the path that was opened, or the checkpoint in it.
   const std::string& path() const { return path_; }
+  // False: tensors have the class and the number of their layer instead of its name, "dense_1/0".
+  // Numbers are in the order of Keras' `model.layers`, and a nested model has its own:
+  // "functional/dense/0".
+  virtual bool names_layers() const { return true; }
 
   // Reads a tensor of tensors() as `dtype`: its own, or the other floating type. Errors:
   // InvalidArgument for another type; those of reading the file.
@@ -73,17 +81,26 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenCheckpointWeights(const std::s
 //   Keras 3, "x.weights.h5":
 //     /layers/sequential/layers/dense/vars/0       the groups are named after classes;
 //     /layers/sequential/layers/dense/vars         has the attribute `name` with the layer's name.
-//                                                  In files of older versions, which lack it, the
-//                                                  group's name counts
+//                                                  Keras before 3.6 and tf_keras do not write it:
+//                                                  then names_layers() is false
+//     /_layer_checkpoint_dependencies/dense/vars/0 the same, by TensorFlow before 2.15
 //   tf_keras, and Keras 3 with another name, "x.h5" (the weights may lie below /model_weights):
+//     /                                            has the attribute `layer_names`
 //     /dense                                       the group of a layer has the attribute
 //                                                  `weight_names`, a list of the paths below it
 //
-// A nested model of the old format has one group. Its tensors are named "inner/dense/kernel".
+// A nested model of the old format has one group. Its tensors are named "inner/dense/kernel", with
+// SourceTensor::model_bytes.
 //
-// Errors: DataLoss that names the file; InvalidArgument if it holds no weights; Unimplemented in a
-// build without HDF5, with what to install.
+// Another program, cohort-read-hdf5, reads the file with limits on its memory and its time, and
+// hands the tensors over: no damaged file can harm this process. They are in memory afterwards.
+//
+// Errors: DataLoss that names the file; InvalidArgument if it holds no weights; Unimplemented
+// without that program, with what to install.
 absl::StatusOr<std::unique_ptr<WeightSource>> OpenKerasWeights(const std::string& path);
+
+// False if this build has no program that reads HDF5 files.
+bool ReadsHdf5();
 
 }  // namespace cohort
 

@@ -41,9 +41,9 @@ endfunction()
 add_custom_target(cohort_suite)
 
 # cohort_binary(NAME SRCS main.cc DEPS x): an installed program in build/<preset>/bin. EXAMPLE: the Debian packages
-# do not have it.
+# do not have it. HELPER: only other programs start it, so it is installed in libexec/cohort.
 function(cohort_binary name)
-  cmake_parse_arguments(ARG "EXAMPLE" "" "SRCS;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "EXAMPLE;HELPER" "" "SRCS;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SRCS})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} cohort_flags)
   target_precompile_headers(${name} REUSE_FROM cohort_precompiled)
@@ -55,7 +55,11 @@ function(cohort_binary name)
     set(component examples)
   endif()
   add_dependencies(cohort_suite ${name})
-  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT ${component})
+  set(destination ${CMAKE_INSTALL_BINDIR})
+  if(ARG_HELPER)
+    set(destination libexec/cohort)
+  endif()
+  install(TARGETS ${name} RUNTIME DESTINATION ${destination} COMPONENT ${component})
 endfunction()
 
 if(BUILD_TESTING OR NOT DEFINED BUILD_TESTING)

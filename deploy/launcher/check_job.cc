@@ -80,7 +80,7 @@ absl::StatusOr<JobData> OpenData(const CheckOptions& options, JobFile* file, std
 absl::StatusOr<std::string> InitialWeightsText(const JobFile& job, const BuiltModel& model) {
   if (!job.spec.has_initial_weights()) return std::string();
   const auto weights =
-      FindInitialWeights(job.spec.initial_weights(), job.lines.file, model.variables);
+      FindInitialWeights(job.spec.initial_weights(), job.lines.file, model.variables, job.layers);
   COHORT_RETURN_IF_ERROR(Annotate(weights.status(), job.lines.Where("initial_weights")));
   return fmt::format("initial weights: {}\n", weights->Text());
 }

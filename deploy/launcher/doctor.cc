@@ -137,7 +137,7 @@ absl::StatusOr<DoctorFacts> Examine(const DeviceOptions& options) {
   DoctorFacts facts;
   facts.instruction_set = std::string(CpuInstructionSet());
   facts.libraries = CpuLibraries();
-  facts.reads_hdf5 = !absl::IsUnimplemented(OpenKerasWeights("").status());
+  facts.reads_hdf5 = ReadsHdf5();
   facts.gpu = FindGpuSupport();
   COHORT_ASSIGN_OR_RETURN(const auto names, NamesToExamine(options, facts.gpu));
   for (const std::string& name : names) facts.devices.push_back(ExamineDevice(name, options));

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Writes files of weights with Keras and tf_keras, and the models that have them: the cases of weights_golden_test.
 
-    build/venv-keras/bin/python tests/golden/make_weights_golden.py            (Keras 3, with h5py)
-    build/venv-tensorflow/bin/python tests/golden/make_weights_golden.py       (tf_keras; adds its case)
+    build/venv-keras/bin/python tests/golden/make_weights_golden.py            (Keras 3.15, with h5py)
+    build/venv-tensorflow/bin/python tests/golden/make_weights_golden.py       (tf_keras)
+    KERAS_BACKEND=numpy python tests/golden/make_weights_golden.py             (Keras 3.3.3 and 3.6.0, each in its own
+                                                                                environment with numpy and packaging)
 
-Each case has a model as `model.to_json()` writes it, the name of the file with its weights, and the variables by their
+Each run replaces the cases of its version. Each case has a model as `model.to_json()` writes it, the name of the file with its weights, and the variables by their
 names in Cohort. Variable i has the values of golden_data.weight_seed(SEED, i).
 
 With h5py alone it also writes the files of ODD_FILES (argument `odd` writes only these).
@@ -51,6 +53,30 @@ def images():
         layers.BatchNormalization(scale=False), layers.Flatten(), layers.Dense(2)])
 
 
+def order():
+    """More than ten layers of a class, in an order that is neither that of their names nor that in which they were made."""
+    dense = [layers.Dense(3, use_bias=i % 4 == 0, name=name) for i, name in enumerate("m b z a y c x d w e v f".split())]
+    bottom_start = keras.Input((3,))
+    bottom = keras.Model(bottom_start, layers.Dense(3, name="a")(layers.Dense(3, name="b")(bottom_start)), name="bottom")
+    top = keras.Sequential([keras.Input((3,)), layers.Dropout(0.1), layers.Dense(3, name="z"), layers.Dense(3, name="a")], name="top")
+    start = keras.Input((3,), name="numbers")
+    end = bottom(dense[5](start))
+    for layer in dense[:5] + dense[6:]:
+        end = layers.BatchNormalization(name=layer.name + "_norm")(layer(end)) if layer.name in "zaf" else layer(end)
+    return keras.Model(start, top(layers.LayerNormalization(center=False, scale=False)(end)), name="whole")
+
+
+def deep():
+    """Names with slashes, also in a model within a model."""
+    inner_start = keras.Input((3,))
+    inner = keras.Model(inner_start, layers.Dense(3, name="c2/dense")(layers.Dense(3, name="c1/dense")(inner_start)), name="inner")
+    outer_start = keras.Input((3,))
+    outer = keras.Model(outer_start, inner(layers.Dense(3, name="c0/dense")(outer_start)), name="outer/model")
+    start = keras.Input((3,), name="numbers")
+    end = layers.BatchNormalization(name="conv1/bn")(layers.Dense(3, name="conv1/conv")(start))
+    return keras.Model(start, layers.Dense(3, name="conv2/conv")(outer(end)), name="whole")
+
+
 def variables(model, path=""):
     """(name in Cohort, variable), as make_keras_json_golden.py has them."""
     found = []
@@ -72,6 +98,7 @@ def case_of(model, file, save):
 
 
 def old_layer(file, weights, attribute="weight_names"):
+    file.attrs["layer_names"] = [b"dense"]
     group = file.create_group("dense")
     group.attrs[attribute] = [w.encode() for w in weights]
     return group
@@ -118,16 +145,19 @@ def main():
     write_odd_files()
     if sys.argv[1:] == ["odd"]:
         return
-    if IS_KERAS_3:
-        models = [nested(), images(), nested()]
-        cases = [case_of(models[0], "nested.weights.h5", models[0].save_weights),
-                 case_of(models[1], "images.weights.h5", models[1].save_weights),
-                 case_of(models[2], "whole_model.h5", models[2].save)]
+    version = keras.__version__
+    short = "tf_keras" if not IS_KERAS_3 else "keras_" + "_".join(version.split(".")[:2])
+    if IS_KERAS_3 and int(version.split(".")[1]) >= 15:
+        made = [(nested(), "nested.weights.h5", "save_weights"), (images(), "images.weights.h5", "save_weights"),
+                (nested(), "whole_model.h5", "save")]
     else:
-        with open(CASES, encoding="utf-8") as f:
-            cases = [c for c in json.load(f)["cases"] if c["keras"].startswith("3")]
-        model = nested()
-        cases.append(case_of(model, "tf_keras.h5", model.save_weights))
+        made = [(order(), f"order_{short}.weights.h5", "save_weights")]
+    if not IS_KERAS_3:
+        made += [(nested(), "tf_keras.h5", "save_weights"), (deep(), f"deep_{short}.h5", "save_weights")]
+    cases = [case_of(model, file, getattr(model, save)) for model, file, save in made]
+    with open(CASES, encoding="utf-8") as f:
+        cases += [c for c in json.load(f)["cases"] if c["keras"] != version]
+    cases.sort(key=lambda c: c["file"])
     with open(CASES, "w", encoding="utf-8") as f:
         f.write('{"cases": [\n')
         f.write(",\n".join(json.dumps(c, separators=(",", ":")) for c in cases))

@@ -21,8 +21,13 @@ std::string Folder() {
   return std::string(source == nullptr ? "." : source) + "/tests/golden/weights/";
 }
 
-// The variables of a model that a job takes from Keras' JSON.
-std::vector<v1::VariableSpec> VariablesOf(const json& c) {
+struct Model {
+  std::vector<v1::VariableSpec> variables;
+  std::vector<ModelLayer> layers;
+};
+
+// The model that a job takes from Keras' JSON.
+Model ModelOf(const json& c) {
   const TestDirectory directory;
   directory.Write("model.json", c["keras_json"].dump());
   const auto outputs = c["keras_json"]["config"].value("output_layers", json::array()).size();
@@ -41,18 +46,18 @@ std::vector<v1::VariableSpec> VariablesOf(const json& c) {
   const auto model = BuildModel(read->spec, *features);
   INFO(model.status().ToString());
   REQUIRE(model.ok());
-  return model->variables;
+  return {model->variables, read->layers};
 }
 
 TEST_CASE("variables begin with the weights of Keras' files") {
   const json cases = ReadGolden("weights/cases.json")["cases"];
-  REQUIRE(cases.size() == 4);
+  REQUIRE(cases.size() == 8);
   for (const json& c : cases) {
     INFO(c["file"]);
-    const std::vector<v1::VariableSpec> variables = VariablesOf(c);
+    const auto [variables, layers] = ModelOf(c);
     v1::InitialWeightsSpec spec;
     spec.set_path(c["file"].get<std::string>());
-    const auto weights = FindInitialWeights(spec, Folder() + "job.yaml", variables);
+    const auto weights = FindInitialWeights(spec, Folder() + "job.yaml", variables, layers);
     INFO(weights.status().ToString());
     REQUIRE(weights.ok());
     CHECK(weights->match.kept.empty());
@@ -71,6 +76,37 @@ TEST_CASE("variables begin with the weights of Keras' files") {
       const auto a = value->values<float>(), b = expected.values<float>();
       CHECK(std::equal(a.begin(), a.end(), b.begin()));
     }
+  }
+}
+
+// Without names of layers in the file, only the order of the model tells them.
+TEST_CASE("a file that names classes needs the order of the layers") {
+  const json cases = ReadGolden("weights/cases.json")["cases"];
+  for (const json& c : cases) {
+    const std::string file = c["file"];
+    if (file != "order_keras_3_3.weights.h5" && file != "order_tf_keras.weights.h5") continue;
+    INFO(file);
+    const auto [variables, layers] = ModelOf(c);
+    v1::InitialWeightsSpec spec;
+    spec.set_path(file);
+    const auto unknown = FindInitialWeights(spec, Folder() + "job.yaml", variables, {});
+    CHECK_THAT(std::string(unknown.status().message()),
+               Catch::Contains("the job file does not tell this order"));
+    // Another model: the same with one layer more.
+    auto other_layers = layers;
+    auto other_variables = variables;
+    other_layers.push_back({"extra", "Dense", 0});
+    other_variables.emplace_back().set_name("extra/kernel");
+    const auto other =
+        FindInitialWeights(spec, Folder() + "job.yaml", other_variables, other_layers);
+    CHECK_THAT(std::string(other.status().message()),
+               Catch::Contains("has no \"dense_12\", which would be the layer \"extra\""));
+    // With `rename`, the rules tell.
+    spec.add_rename()->set_from("dense_1/");
+    spec.mutable_rename(0)->set_to("m/");
+    const auto renamed = FindInitialWeights(spec, Folder() + "job.yaml", variables, {});
+    REQUIRE(renamed.ok());
+    CHECK(renamed->match.loaded.size() == 2);
   }
 }
 
@@ -97,6 +133,18 @@ TEST_CASE("a file of Keras must not read other files") {
   for (const char* name : {"external", "virtual"}) {
     CHECK_THAT(message(name), Catch::Contains("the values of /dense/kernel:0 are in other files"));
   }
+}
+
+// HDF5 1.10.8 ends with a segmentation fault at this file, and this process must not.
+TEST_CASE("a file at which the library crashes is refused") {
+  const TestDirectory directory;
+  std::string bytes = testing::ReadAllBytes(Folder() + "split.h5");
+  bytes.replace(2116, 8, 8, '\xff');
+  const std::string path = directory.Write("crash.h5", bytes);
+  const auto source = OpenWeights(path);
+  REQUIRE(absl::IsDataLoss(source.status()));
+  CHECK_THAT(std::string(source.status().message()),
+             Catch::StartsWith(path + ": ") && Catch::Contains("no file of Keras"));
 }
 
 // The library must not crash, and errors must name the file.

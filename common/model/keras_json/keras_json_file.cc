@@ -15,14 +15,14 @@ absl::StatusOr<KerasJsonFile> KerasJsonFile::Read(const std::string& path) {
   return KerasJsonFile(path, *std::move(json));
 }
 
-absl::Status KerasJsonFile::SetModel(v1::ModelSpec* model) const {
+absl::StatusOr<std::vector<ModelLayer>> KerasJsonFile::SetModel(v1::ModelSpec* model) const {
   KerasModelReader reader(model->dtype());
   const auto read = reader.Read(json_);
   if (!read.ok()) return Annotate(read.status(), path_);
   COHORT_RETURN_IF_ERROR(Annotate(FlattenKerasModel(*read, model), path_));
   if (model->name().empty()) model->set_name(read->name);
   if (model->dtype().empty()) model->set_dtype(reader.dtype().empty() ? "float32" : reader.dtype());
-  return absl::OkStatus();
+  return LayersOf(*read);
 }
 
 }  // namespace cohort

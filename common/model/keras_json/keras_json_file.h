@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/schema/model_layer.h"
 #include "proto/job.pb.h"
 
 namespace cohort {
@@ -19,9 +20,9 @@ class KerasJsonFile {
   // Errors: NotFound; InvalidArgument for a file that is not JSON or too large.
   static absl::StatusOr<KerasJsonFile> Read(const std::string& path);
 
-  // Sets the layers and the outputs of `model`, and its name and dtype if they are empty. Errors:
-  // those of KerasModelReader and FlattenKerasModel.
-  absl::Status SetModel(v1::ModelSpec* model) const;
+  // Sets the layers and the outputs of `model`, and its name and dtype if they are empty. Returns
+  // the layers in Keras' order. Errors: those of KerasModelReader and FlattenKerasModel.
+  absl::StatusOr<std::vector<ModelLayer>> SetModel(v1::ModelSpec* model) const;
 
   // Set what the model was compiled with: the arguments of `model.compile()` that Keras 3 keeps
   // ("compile_config"). Each reads one of them, and changes nothing if it is not given. `outputs`

@@ -129,7 +129,26 @@ class Resolver {
   std::vector<int64_t> first_call_at_end_;  // in `input_layers` and `output_layers`
 };
 
+void AddLayers(const KerasModel& model, const std::string& path, int depth,
+               std::vector<ModelLayer>* layers) {
+  for (const KerasLayer& layer : model.layers) {
+    const std::string name = path + layer.name;
+    if (layer.model == nullptr) {
+      layers->push_back({name, layer.layer_class->schema.name, depth});
+      continue;
+    }
+    layers->push_back({name, layer.model->is_sequential ? "Sequential" : "Functional", depth});
+    AddLayers(*layer.model, name + "/", depth + 1, layers);
+  }
+}
+
 }  // namespace
+
+std::vector<ModelLayer> LayersOf(const KerasModel& model) {
+  std::vector<ModelLayer> layers;
+  AddLayers(model, "", 0, &layers);
+  return layers;
+}
 
 bool IsInput(const KerasLayer& layer) {
   return layer.layer_class != nullptr && layer.layer_class->build == nullptr;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/model/layers/layer.h"
+#include "common/schema/model_layer.h"
 
 namespace cohort {
 
@@ -46,6 +47,9 @@ struct KerasModel {
   std::vector<KerasTensor> outputs;
   std::vector<std::string> output_names;  // as many as `outputs`
 };
+
+// The layers of a model and of the models in it, in the order of the file.
+std::vector<ModelLayer> LayersOf(const KerasModel& model);
 
 // Reads a model from what `model.to_json()` of Keras 3 or of Keras 2 (tf_keras) returned.
 class KerasModelReader {
