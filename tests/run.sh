@@ -53,6 +53,7 @@ commit=$(git rev-parse --short=7 HEAD 2>/dev/null || echo 0)
 export COHORT_SIMULATOR_FIRST=${COHORT_SIMULATOR_FIRST:-$((16#$commit % 100000 * 10000 + 1))}
 if $all; then
   export COHORT_SIMULATOR_SEEDS=${COHORT_SIMULATOR_SEEDS:-10000} COHORT_COLLECTIVE_SEEDS=${COHORT_COLLECTIVE_SEEDS:-3000}
+  export COHORT_FUZZ_SECONDS=${COHORT_FUZZ_SECONDS:-600}
 fi
 started=$SECONDS
 closing=()
