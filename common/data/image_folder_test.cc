@@ -152,6 +152,27 @@ TEST_CASE("an image that names too many pixels is refused before it is decoded")
   CHECK(Contains(Message(DecodeImage(jpeg, 3, &image)), "at most 100000000"));
 }
 
+TEST_CASE("an image that names more pixels than its bytes can hold is refused") {
+  std::string jpeg = testing::JpegOf(16, 16, 0);
+  const size_t frame = jpeg.find("\xff\xc0");
+  REQUIRE(frame != std::string::npos);
+  jpeg.replace(frame + 5, 4, "\x1f\x40\x1f\x40");
+  Image image;
+  CHECK(Contains(Message(DecodeImage(jpeg, 3, &image)),
+                 fmt::format("8000 x 8000 pixels, too many for its {} bytes", jpeg.size())));
+  CHECK(image.pixels.empty());
+}
+
+TEST_CASE("what is neither a JPEG nor a PNG is refused at any length") {
+  const std::string webp = "RIFF\x10\x20\x30\x40WEBPVP8 ";
+  Image image;
+  CHECK(Contains(Message(DecodeImage(webp, 3, &image)), "a WebP is neither"));
+  for (size_t bytes = 0; bytes < 12; ++bytes) {
+    CHECK(Contains(Message(DecodeImage(webp.substr(0, bytes), 3, &image)),
+                   bytes == 0 ? "no bytes" : "neither a JPEG nor a PNG starts with"));
+  }
+}
+
 // The peak memory of a process that decodes an image, in kB.
 long PeakMemoryOfDecoding(const std::string& bytes) {
   const pid_t child = fork();
@@ -200,7 +221,8 @@ TEST_CASE("a progressive JPEG that takes too much memory is refused") {
       jpeg[frame + 7 + i] = static_cast<char>(width >> (8 - 8 * i));
     }
     image.pixels = {};
-    return Message(DecodeImage(jpeg, 3, &image));
+    // Zeros after the end: a file with fewer bytes would be refused before.
+    return Message(DecodeImage(jpeg + std::string(20'000, '\0'), 3, &image));
   };
   CHECK(Contains(error(9984, 9984), "takes more than 256 MB of memory"));
   CHECK(image.pixels.empty());

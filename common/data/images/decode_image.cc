@@ -13,15 +13,23 @@ constexpr std::string_view kPngStart = "\x89PNG\r\n\x1a\n";
 std::string_view OtherFormat(std::string_view bytes) {
   if (bytes.starts_with("GIF8")) return "a GIF";
   if (bytes.starts_with("BM")) return "a BMP";
-  if (bytes.starts_with("RIFF") && bytes.substr(8).starts_with("WEBP")) return "a WebP";
+  constexpr size_t kWebpName = 8;  // after "RIFF" and a size
+  if (bytes.starts_with("RIFF") && bytes.size() > kWebpName &&
+      bytes.substr(kWebpName).starts_with("WEBP")) {
+    return "a WebP";
+  }
   return "";
 }
 
 }  // namespace
 
-absl::Status CheckImageSize(uint64_t height, uint64_t width) {
+absl::Status CheckImageSize(uint64_t height, uint64_t width, size_t bytes) {
   if (height == 0 || width == 0) return DataLoss("the image has no pixels");
-  if (height <= kMaxImagePixels / width) return absl::OkStatus();
+  if (height <= kMaxImagePixels / width) {
+    if (height * width / kMaxPixelsPerByte <= bytes) return absl::OkStatus();
+    return DataLoss("the image has {} x {} pixels, too many for its {} bytes: it is damaged",
+                    height, width, bytes);
+  }
   return DataLoss("the image has {} x {} pixels; at most {} pixels are decoded", height, width,
                   kMaxImagePixels);
 }

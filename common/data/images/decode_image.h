@@ -12,6 +12,9 @@ namespace cohort {
 
 // An image with more pixels is refused before it is decoded: a small file can name any size.
 inline constexpr uint64_t kMaxImagePixels = 100'000'000;
+// The most that a byte of a file can stand for: deflate packs 8 pixels of a black and white PNG by
+// a factor of 1032. A JPEG has more bits for each block of 64 pixels.
+inline constexpr uint64_t kMaxPixelsPerByte = 8 * 1032;
 
 // Decodes a JPEG or a PNG, which the first bytes tell apart, as tf.io.decode_image does: `channels`
 // 1 (grayscale), 3 (RGB) or 4 (RGBA) converts the colors, 16 bits become 8, and the orientation of
@@ -23,8 +26,8 @@ absl::Status DecodeImage(std::string_view bytes, int channels, Image* image);
 absl::Status DecodeJpeg(std::string_view bytes, int channels, Image* image);
 absl::Status DecodePng(std::string_view bytes, int channels, Image* image);
 
-// Errors: DataLoss for an image that is empty or too large.
-absl::Status CheckImageSize(uint64_t height, uint64_t width);
+// Errors: DataLoss for an image that is empty or too large, also for its `bytes` in the file.
+absl::Status CheckImageSize(uint64_t height, uint64_t width, size_t bytes);
 
 }  // namespace cohort
 

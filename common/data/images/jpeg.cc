@@ -157,7 +157,7 @@ void ConvertCmyk(bool inverted, int channels, size_t pixels, uint8_t* values) {
 absl::Status DecodeJpeg(std::string_view bytes, int channels, Image* image) {
   JpegDecoder decoder(bytes);
   if (!decoder.ReadHeader(channels)) return decoder.status();
-  COHORT_RETURN_IF_ERROR(CheckImageSize(decoder.height(), decoder.width()));
+  COHORT_RETURN_IF_ERROR(CheckImageSize(decoder.height(), decoder.width(), bytes.size()));
   if (!decoder.Start()) return decoder.status();
   const size_t pixels = decoder.height() * decoder.width();
   const size_t stride = decoder.width() * static_cast<size_t>(decoder.is_cmyk() ? 4 : channels);

@@ -111,7 +111,7 @@ class PngDecoder {
 absl::Status DecodePng(std::string_view bytes, int channels, Image* image) {
   PngDecoder decoder(bytes);
   if (!decoder.ReadHeader()) return decoder.status();
-  COHORT_RETURN_IF_ERROR(CheckImageSize(decoder.height(), decoder.width()));
+  COHORT_RETURN_IF_ERROR(CheckImageSize(decoder.height(), decoder.width(), bytes.size()));
   if (!decoder.Convert(channels)) return decoder.status();
   const size_t stride = decoder.width() * static_cast<size_t>(channels);
   if (decoder.row_bytes() != stride) {
