@@ -45,12 +45,14 @@ constexpr uint32_t kArchitecture = 0;  // without a filter
 #endif
 
 constexpr uint32_t kAllowed[] = {
-    __NR_brk,    __NR_clock_gettime,  __NR_close,        __NR_exit_group,  __NR_fcntl,
-    __NR_fstat,  __NR_ftruncate,      __NR_futex,        __NR_getpid,      __NR_getrandom,
-    __NR_gettid, __NR_lseek,          __NR_madvise,      __NR_mmap,        __NR_mprotect,
-    __NR_mremap, __NR_munmap,         __NR_newfstatat,   __NR_pread64,     __NR_prlimit64,
-    __NR_read,   __NR_rt_sigprocmask, __NR_rt_sigreturn, __NR_sched_yield, __NR_tgkill,
-    __NR_write,
+    __NR_brk,          __NR_clock_gettime, __NR_close,
+    __NR_exit_group,   __NR_fcntl,         __NR_fstat,
+    __NR_ftruncate,    __NR_futex,         __NR_getpid,
+    __NR_getrandom,    __NR_gettid,        __NR_lseek,
+    __NR_madvise,      __NR_mmap,          __NR_mprotect,
+    __NR_mremap,       __NR_munmap,        __NR_newfstatat,
+    __NR_pread64,      __NR_read,          __NR_rt_sigprocmask,
+    __NR_rt_sigreturn, __NR_sched_yield,   __NR_write,
 };
 
 absl::Status Limit(__rlimit_resource resource, uint64_t value) {
