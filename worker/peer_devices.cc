@@ -79,14 +79,14 @@ class PeerDevices::Link : public StreamHandler {
 
   void OnFrame(Frame frame) override {
     if (answer_ == nullptr) return;
-    const absl::Status parsed = ParseFromFrame(frame, answer_);
-    if (!parsed.ok()) return stream_->Abort();
+    unreadable_ = ParseFromFrame(frame, answer_);
+    if (!unreadable_.ok()) return stream_->Abort();
     // Else the answer to a segment that was interrupted.
     if (answer_->sequence() == sequence_) answer_ = nullptr;
   }
   void OnClosed(const absl::Status& status) override {
     stream_ = nullptr;
-    closed_ = status;
+    closed_ = unreadable_.ok() ? status : unreadable_;
   }
 
  private:
@@ -141,6 +141,7 @@ class PeerDevices::Link : public StreamHandler {
   uint64_t incarnation_ = 0;             // the process that answered last
   v1::SegmentAnswer* answer_ = nullptr;  // where the answer goes that is waited for
   std::optional<absl::Status> closed_;   // why the stream ended
+  absl::Status unreadable_;              // not OK: the peer's answer cannot be parsed
 };
 
 class PeerDevices::PeerSegment : public SegmentRunner {

@@ -54,6 +54,10 @@ class ControlStreams::Link : public StreamHandler {
       MutexLock lock(&mu_);
       stream_ = nullptr;
     }
+    // A task ends its control stream with this code if it cannot parse a frame.
+    if (absl::IsInvalidArgument(status)) {
+      owner_->Fail(task_, "it cannot read what this chief sends", status);
+    }
     owner_->OnClosed(task_, CloseReason(status, client_->address()),
                      std::exchange(connected_, false));
     owner_->loop_.After(kRedialAfter, [this] { Dial(); });
@@ -160,9 +164,17 @@ void ControlStreams::OnFrame(Task task, const Frame& frame) {
       core_->Input([&](CoordinatorCore* core) { core->OnPsMessage(task.index, message); });
     }
   }
-  if (status.ok()) return;
-  log_->Failure(LogLevel::kWarning, "bad_message", Annotate(status, task.ToString()));
-  Reconnect(task);
+  if (!status.ok()) Fail(task, "this chief cannot read what it sends", status);
+}
+
+void ControlStreams::Fail(Task task, std::string_view what, const absl::Status& status) {
+  // The same message would follow on the next stream, so dialing again helps nobody.
+  absl::Status failure = Annotate(
+      status, fmt::format("{}: {}; give all tasks the same version", task.ToString(), what));
+  log_->Failure(LogLevel::kError, "bad_message", failure);
+  core_->Input([&](CoordinatorCore* core) ABSL_EXCLUSIVE_LOCKS_REQUIRED(core_->mu()) {
+    if (!stopped_) core->FailForGood(std::move(failure));
+  });
 }
 
 }  // namespace cohort

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "chief/api/locked_core.h"
@@ -55,6 +57,8 @@ class ControlStreams {
   Link* Find(Task task) const;
   void OnConnected(Task task);
   void OnFrame(Task task, const Frame& frame);
+  // Ends the chief: one end of a stream cannot parse a frame of the other.
+  void Fail(Task task, std::string_view what, const absl::Status& status);
   // `was_connected`: OnConnected has been called for this stream.
   void OnClosed(Task task, const std::string& why, bool was_connected);
   void Tick();

@@ -250,6 +250,24 @@ TEST_CASE("a task that says it is another is refused by name") {
   CHECK(std::string(started.status().message()).find("says that it is ps:0") != std::string::npos);
 }
 
+TEST_CASE("a message that one end cannot parse ends the chief at once") {
+  for (const bool chief_cannot : {false, true}) {
+    Cluster c(1, 1);
+    c.options.task_timeout_s = 60;
+    c.workers[0]->cannot_parse = !chief_cannot;
+    c.workers[0]->sends_noise = chief_cannot;
+    const auto started = ClusterCoordinator::Start(c.options);
+    CHECK(absl::IsInvalidArgument(started.status()));
+    const std::string message(started.status().message());
+    INFO(message);
+    CHECK(message.find("worker:0: ") == 0);
+    CHECK(message.find(chief_cannot ? "this chief cannot read what it sends"
+                                    : "it cannot read what this chief sends") != message.npos);
+    CHECK(message.find(chief_cannot ? "is not a cohort.v1.WorkerToChief"
+                                    : "is not a cohort.v1.ChiefToWorker") != message.npos);
+  }
+}
+
 TEST_CASE("checkpoints commit; one that fails is an error, and the next is tried") {
   Cluster c(1, 2);
   c.Start();

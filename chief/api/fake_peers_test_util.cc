@@ -20,6 +20,13 @@ class FakePeer::Handler : public StreamHandler {
     ++peer_->streams_;
   }
   void OnFrame(Frame frame) override {
+    if (peer_->cannot_parse) {  // as ChiefStreams does
+      return stream_->Close(InvalidArgument("a frame of 7 bytes is not a cohort.v1.ChiefToWorker"));
+    }
+    if (peer_->sends_noise) {
+      const grpc::Slice noise("\x0a\xff\xff");
+      return stream_->Send(Frame(&noise, 1));
+    }
     if (peer_->task_.role == Role::kWorker) {
       v1::ChiefToWorker message;
       if (ParseFromFrame(frame, &message).ok()) peer_->OnWorkerMessage(stream_.get(), message);

@@ -35,6 +35,10 @@ class FakePeer {
   // The number of open streams.
   int streams() const { return streams_; }
 
+  // It cannot parse what it receives; it sends what nobody can parse.
+  std::atomic<bool> cannot_parse{false};
+  std::atomic<bool> sends_noise{false};
+
   // ---- a worker
   // Closures with this many arguments by value or more fail like a user's error.
   static constexpr int kTooMany = 3;
