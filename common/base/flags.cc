@@ -209,6 +209,10 @@ ParsedFlags FlagSet::Parse(const std::vector<std::string>& given) {
     return ParsedFlags{false, static_cast<int>(ExitCode::kUsage), "",
                        fmt::format("{}: {}\n{}: --help shows the flags\n", name, what, name)};
   };
+  // Names and paths travel to other tasks in messages, whose text is UTF-8.
+  for (const std::string& argument : arguments) {
+    if (!IsUtf8(argument)) return wrong(fmt::format("the argument \"{}\" is not UTF-8", argument));
+  }
   std::string failure;
   try {
     impl_->app->parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));

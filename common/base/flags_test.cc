@@ -83,6 +83,15 @@ TEST_CASE("a flag that may be repeated keeps every value") {
   REQUIRE(job == "job.yaml");
 }
 
+TEST_CASE("an argument that is not UTF-8 ends with 64") {
+  Options o;
+  const ParsedFlags parsed = MakeFlags(&o)->Parse({"--bind", "caf\xe9"});
+  REQUIRE_FALSE(parsed.run);
+  REQUIRE(parsed.exit_code == 64);
+  REQUIRE_THAT(parsed.err, Contains("the argument \"caf\xe9\" is not UTF-8"));
+  REQUIRE(MakeFlags(&o)->Parse({"--bind", "caf\xc3\xa9"}).run);
+}
+
 TEST_CASE("an unknown flag ends with 64 and the nearest name") {
   Options o;
   const auto flags = MakeFlags(&o);

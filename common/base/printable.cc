@@ -44,6 +44,16 @@ Character FirstCharacter(std::string_view text) {
   return {.code = code, .bytes = bytes, .valid = true};
 }
 
+size_t FindInvalidUtf8(std::string_view text) {
+  size_t at = 0;
+  while (at < text.size()) {
+    const Character next = FirstCharacter(text.substr(at));
+    if (!next.valid) return at;
+    at += next.bytes;
+  }
+  return text.npos;
+}
+
 namespace {
 
 std::string Escape(std::string_view text, bool lines) {

@@ -21,6 +21,11 @@ struct Character {
 // `text` must not be empty.
 Character FirstCharacter(std::string_view text);
 
+// Returns the position of the first byte that starts no valid character; npos if all do.
+size_t FindInvalidUtf8(std::string_view text);
+// True for text that a `string` of Protocol Buffers can hold.
+inline bool IsUtf8(std::string_view text) { return FindInvalidUtf8(text) == text.npos; }
+
 // Escapes a text for a terminal. Unprintable characters except newline and tab become "\x1b[2J" (a
 // control character, or a byte that is not UTF-8) or "\u202e".
 std::string Printable(std::string_view text);

@@ -36,5 +36,14 @@ TEST_CASE("UTF-8 stays, and other bytes are escaped") {
   CHECK(Printable("\xff\xfe") == R"(\xff\xfe)");
 }
 
+TEST_CASE("the first byte that is not UTF-8 is found") {
+  CHECK(IsUtf8(""));
+  CHECK(
+      IsUtf8("Gr\xc3\xb6\xc3\x9f"
+             "e"));
+  CHECK(FindInvalidUtf8("ab\xe9") == 2);
+  CHECK(FindInvalidUtf8("\xc3\xb6\xc3") == 2);
+}
+
 }  // namespace
 }  // namespace cohort

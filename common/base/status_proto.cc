@@ -1,5 +1,9 @@
 #include "common/base/status_proto.h"
 
+#include <string>
+#include <string_view>
+
+#include "common/base/printable.h"
 #include "common/base/status.h"
 #include "proto/types.pb.h"
 
@@ -9,7 +13,9 @@ void StatusToProto(const absl::Status& status, v1::StatusProto* proto) {
   proto->Clear();
   if (status.ok()) return;
   proto->set_code(static_cast<int>(status.code()));
-  proto->set_message(status.message().data(), status.message().size());
+  // It may name a file or show data of other bytes, and a peer parses only UTF-8.
+  const std::string_view message(status.message().data(), status.message().size());
+  proto->set_message(IsUtf8(message) ? std::string(message) : Printable(message));
   if (const auto info = GetFailure(status)) {
     v1::FailureInfo* const failure = proto->mutable_failure();
     failure->set_role(info->role);

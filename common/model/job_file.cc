@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/base/printable.h"
 #include "common/model/job_check.h"
 #include "common/model/job_defaults.h"
 #include "common/model/job_reader.h"
@@ -97,6 +98,11 @@ absl::StatusOr<JobFile> ParseJob(std::string_view yaml, std::string_view file_na
   if (yaml.size() > kMaxTextBytes) {
     return InvalidArgument("{}:1: the file has {} bytes; a job has at most {}", file_name,
                            yaml.size(), kMaxTextBytes);
+  }
+  if (const size_t at = FindInvalidUtf8(yaml); at != yaml.npos) {
+    const auto line = std::count(yaml.begin(), yaml.begin() + static_cast<ptrdiff_t>(at), '\n') + 1;
+    return InvalidArgument("{}:{}: is not UTF-8 at the byte {:#04x}: save the file as UTF-8",
+                           file_name, line, static_cast<uint8_t>(yaml[at]));
   }
   if (HasOnlyCarriageReturns(yaml)) {
     return InvalidArgument("{}:1: the lines end with CR alone: save the file with LF or CR LF",

@@ -727,6 +727,8 @@ TEST_CASE("files that are no jobs") {
         "job.yaml:1: lists or mappings are nested too deeply");
   CHECK(ParseJob("# a job\rname: demo\r", "job.yaml").status().message() ==
         "job.yaml:1: the lines end with CR alone: save the file with LF or CR LF");
+  CHECK(ParseJob("name: demo\n# caf\xe9\n", "job.yaml").status().message() ==
+        "job.yaml:2: is not UTF-8 at the byte 0xe9: save the file as UTF-8");
   CHECK(ParseJob(std::string(65 << 20, ' '), "job.yaml").status().code() ==
         absl::StatusCode::kInvalidArgument);
   const auto missing = ReadJobFile("/no/such/job.yaml");
