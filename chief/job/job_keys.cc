@@ -170,6 +170,7 @@ void AddField(const Message& message, const FieldDescriptor& field, const std::s
   const Reflection& reflection = *message.GetReflection();
   const std::string key = Below(path, NameInFile(field));
   const bool is_message = field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
+  if (field.message_type() == v1::ColumnRead::descriptor()) return;  // it follows from other keys
   if (field.message_type() == v1::MetricSpec::descriptor()) {
     AddMetrics(static_cast<const v1::CompileSpec&>(message), key, keys);
   } else if (field.is_map()) {

@@ -49,6 +49,16 @@ TEST_CASE("the keys of a job are the fields that are set, as in its file") {
   CHECK(!keys.contains("seed"));
 }
 
+TEST_CASE(
+    "what the model reads of its columns is no key: a checkpoint without it is of the same job") {
+  v1::JobSpec spec = SpecWithKeys();
+  const JobKeys before = KeysOfSpec(spec);
+  v1::ColumnRead* const read = spec.mutable_data()->mutable_train()->add_reads();
+  read->set_column("id");
+  read->set_dtype("int64");
+  CHECK(KeysOfSpec(spec) == before);
+}
+
 TEST_CASE("the keys of several outputs are below those of one") {
   v1::JobSpec spec;
   for (const char* output : {"a", "b"}) {

@@ -34,11 +34,13 @@ absl::StatusOr<JobPlan> JobPlan::Make(JobFile job, const DataOptions& options) {
   const std::shared_ptr<const Dataset>& train = *opened;
   plan.schedule_.train_records = train->num_records();
   plan.train_data_ = train->fingerprint();
+  plan.AddWarnings("training data", *train);
   std::shared_ptr<const Dataset> validation_set;
   if (data->has_validation()) {
     const auto validation = Dataset::Open(data->validation(), options);
     COHORT_RETURN_IF_ERROR(at(validation.status(), "data.validation"));
     validation_set = *validation;
+    plan.AddWarnings("validation data", *validation_set);
     plan.schedule_.validation_records = (*validation)->num_records();
     plan.validation_data_ = (*validation)->fingerprint();
   }
@@ -73,6 +75,12 @@ absl::StatusOr<JobPlan> JobPlan::Make(JobFile job, const DataOptions& options) {
   plan.identity_ = fmt::format("{}-{:016x}", spec.name(), hash);
   plan.identity_keys_ = std::make_shared<const v1::JobIdentity>(identity);
   return plan;
+}
+
+void JobPlan::AddWarnings(std::string_view data, const Dataset& dataset) {
+  for (const std::string& warning : dataset.warnings()) {
+    data_warnings_.push_back(fmt::format("warning: {}: {}", data, warning));
+  }
 }
 
 void JobPlan::SetClosuresPerStep(uint32_t closures) {

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "chief/job/job_keys.h"
 #include "chief/job/job_schedule.h"
@@ -41,6 +43,8 @@ class JobPlan {
   // The data that was read. It is not part of the identity: replaced data has its own error.
   const v1::DataFingerprint& train_data() const { return train_data_; }
   const v1::DataFingerprint& validation_data() const { return validation_data_; }
+  // What is odd about the data, one line each for the console.
+  const std::vector<std::string>& data_warnings() const { return data_warnings_; }
 
   // True if this checkpoint was validated on the job's current validation set: figures of two sets
   // cannot be compared.
@@ -58,6 +62,8 @@ class JobPlan {
   void SetClosuresPerStep(uint32_t closures);
 
  private:
+  void AddWarnings(std::string_view data, const Dataset& dataset);
+
   uint32_t closures_per_step_ = 0;
   JobFile job_;
   BuiltModel model_;
@@ -67,6 +73,7 @@ class JobPlan {
   JobSchedule schedule_;
   v1::DataFingerprint train_data_;
   v1::DataFingerprint validation_data_;
+  std::vector<std::string> data_warnings_;
 };
 
 }  // namespace cohort

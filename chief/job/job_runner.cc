@@ -51,6 +51,7 @@ absl::StatusOr<JobReport> JobRunner::Run() {
   console_.SetActivity("reading its data");
   COHORT_ASSIGN_OR_RETURN(JobPlan plan, JobPlan::Make(options_.job, options_.data));
   plan_ = std::make_unique<JobPlan>(std::move(plan));
+  for (const std::string& warning : plan_->data_warnings()) console_.Print(warning);
   std::set<int> workers;
   for (const auto& [index, address] : cluster_.tasks(Role::kWorker)) workers.insert(index);
   COHORT_RETURN_IF_ERROR(CheckDeviceWorkers(plan_->spec(), plan_->job().lines, workers));

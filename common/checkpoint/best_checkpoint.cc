@@ -75,7 +75,9 @@ bool BestRule::Chose(const v1::BestCheckpoint& best) const {
 
 BestRule RuleOf(const v1::Manifest& manifest) {
   const auto set_of = [](const v1::Manifest& of) {
-    return StableBytes(of.job_spec().data().validation()) + StableBytes(of.validation_data());
+    v1::DatasetSpec validation = of.job_spec().data().validation();
+    validation.clear_reads();  // they follow from the model
+    return StableBytes(validation) + StableBytes(of.validation_data());
   };
   return {.metric = manifest.best().metric(),
           .highest = manifest.best().mode() == "max",

@@ -1,5 +1,6 @@
 #include "common/data/csv_reader.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -13,6 +14,15 @@ namespace {
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 bool IsBlank(char c, char delimiter) { return (c == ' ' || c == '\t') && c != delimiter; }
+
+// Drops blanks around a number, and its plus sign.
+std::string_view NumberIn(std::string_view field) {
+  constexpr std::string_view kBlanks = " \t";
+  field.remove_prefix(std::min(field.find_first_not_of(kBlanks), field.size()));
+  field = field.substr(0, field.find_last_not_of(kBlanks) + 1);
+  if (field.size() > 1 && field[0] == '+' && field[1] != '-') field.remove_prefix(1);
+  return field;
+}
 
 }  // namespace
 
@@ -123,8 +133,15 @@ absl::Status CsvReader::ReadQuoted() {
   return absl::OkStatus();
 }
 
+bool ParseInteger(std::string_view field, int64_t* value) {
+  field = NumberIn(field);
+  const char* const end = field.data() + field.size();
+  const auto result = std::from_chars(field.data(), end, *value);
+  return !field.empty() && result.ec == std::errc() && result.ptr == end;
+}
+
 bool ParseNumber(std::string_view field, double* value) {
-  if (!field.empty() && field[0] == '+') field.remove_prefix(1);
+  field = NumberIn(field);
   const char* end = field.data() + field.size();
   auto result = std::from_chars(field.data(), end, *value);
   if (result.ec == std::errc::result_out_of_range) {

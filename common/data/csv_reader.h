@@ -44,9 +44,12 @@ class CsvReader {
   size_t unquoted_used_ = 0;
 };
 
-// Parses the number in a field. Returns false if the field holds no number, or one that is not
-// finite.
+// Parses the number in a field, which may have blanks around it. Returns false if the field holds
+// no number, or one that is not finite.
 bool ParseNumber(std::string_view field, double* value);
+// The same for an integer, which has no point and no exponent. Returns false also for one that
+// int64 cannot hold.
+bool ParseInteger(std::string_view field, int64_t* value);
 
 }  // namespace cohort
 

@@ -54,6 +54,7 @@ absl::StatusOr<Table> TableOf(const std::string& name, std::shared_ptr<const Rec
                                  ? fingerprint
                                  : fmt::format("{:016x}", Fnv1a(fingerprint)));
   table.graph = std::make_shared<RecordGraph>(name, source, rows.skip);
+  table.warnings = source->warnings();
   std::set<std::string> seen;
   for (size_t i = 0; i < source->columns().size(); ++i) {
     const FeatureType& type = source->columns()[i];
@@ -81,6 +82,12 @@ absl::StatusOr<Table> OpenSource(const v1::DatasetSpec& spec, const DataOptions&
     COHORT_ASSIGN_OR_RETURN(Table table,
                             source->read_table(config, {options}, {range, UseOfColumns(spec)}));
     table.memory = std::make_shared<MemorySource>(table.records);
+    if (!table.place) {
+      table.place = [name = source->schema.name, skip = range.skip](uint64_t record,
+                                                                    std::string_view) {
+        return fmt::format("source {}: record {}", name, skip + record);
+      };
+    }
     table.graph = std::make_shared<RecordGraph>(source->schema.name, table.memory, /*first=*/0);
     return table;
   }
@@ -140,13 +147,14 @@ std::vector<std::string> LabelsOf(const v1::DatasetSpec& spec) {
 absl::StatusOr<std::shared_ptr<const Dataset>> Dataset::Open(const v1::DatasetSpec& spec,
                                                              const DataOptions& options) {
   v1::DatasetSpec complete = spec;
-  COHORT_ASSIGN_OR_RETURN(const Table table, OpenTable(&complete, options));
+  COHORT_ASSIGN_OR_RETURN(Table table, OpenTable(&complete, options));
   std::shared_ptr<Dataset> dataset(new Dataset);
   dataset->records_ = table.records;
   dataset->fingerprint_->set_records(table.records);
   dataset->fingerprint_->mutable_files()->Assign(table.files.begin(), table.files.end());
   dataset->fingerprint_->set_source(table.source);
-  for (const Column& column : table.columns) {
+  const std::vector<std::string> labels = LabelsOf(spec);
+  for (Column& column : table.columns) {
     if (column.is_text()) {
       dataset->no_features_[column.name] =
           column.not_a_number.empty()
@@ -155,12 +163,21 @@ absl::StatusOr<std::shared_ptr<const Dataset>> Dataset::Open(const v1::DatasetSp
               : column.not_a_number;
       continue;
     }
+    const v1::ColumnRead* const read = FindRead(spec, table, column.name);
+    ColumnCheck check =
+        CheckOf(read, std::find(labels.begin(), labels.end(), column.name) != labels.end());
+    if (column.is_in_memory()) {
+      COHORT_RETURN_IF_ERROR(ReadColumnAs(read, check, table, &column));
+      check = {};
+    }
     dataset->features_.push_back({column.name, column.dtype, column.dims});
     dataset->nodes_.push_back(table.NodeOf(column));
+    dataset->checks_.push_back(std::move(check));
   }
+  dataset->warnings_ = std::move(table.warnings);
   dataset->computes_records_ = table.memory == nullptr || table.graph->has_transforms();
   dataset->graph_ = table.graph;
-  const auto found = dataset->FindFeatures(LabelsOf(spec));
+  const auto found = dataset->FindFeatures(labels);
   if (!found.ok()) return Annotate(found.status(), "label");
   return dataset;
 }
@@ -205,7 +222,16 @@ absl::Status Dataset::Gather(std::span<const uint64_t> indices, std::span<const 
     Reshape(features_[feature], indices.size(), &(*batch)[f]);
     outputs.push_back({nodes_[feature], (*batch)[f].raw()});
   }
-  return graph_->Gather(indices, outputs, options);
+  COHORT_RETURN_IF_ERROR(graph_->Gather(indices, outputs, options));
+  for (size_t f = 0; f < features.size(); ++f) {
+    const auto feature = static_cast<size_t>(features[f]);
+    const FeatureType& type = features_[feature];
+    if (!checks_[feature].checks(type.dtype)) continue;
+    COHORT_RETURN_IF_ERROR(
+        CheckNumbers(checks_[feature], type, outputs[f].values, indices.size(),
+                     [&](size_t i) { return graph_->Place(indices[i], type.name); }));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ResolveVocabularies(v1::DataSpec* data, const DataOptions& options) {

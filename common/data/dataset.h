@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "common/data/column_check.h"
 #include "common/data/data_options.h"
 #include "common/data/feature_type.h"
 #include "common/tensor/tensor.h"
@@ -36,7 +37,8 @@ class Dataset {
   // Reads (and for CSV: parses) the source. Adapts lookups without a vocabulary from the records of
   // this dataset (see ResolveVocabularies). Errors: NotFound for a missing file, with its public
   // address, its checksum and COHORT_DATA_DIR; DataLoss for a truncated or corrupt file, with file
-  // and position; InvalidArgument for an inconsistent spec.
+  // and position, and for a number that the model cannot read (DatasetSpec::reads);
+  // InvalidArgument for an inconsistent spec.
   static absl::StatusOr<std::shared_ptr<const Dataset>> Open(const v1::DatasetSpec& spec,
                                                              const DataOptions& options = {});
 
@@ -51,6 +53,9 @@ class Dataset {
   // Returns the positions of features by name. Errors: InvalidArgument that lists the known names,
   // or explains why a column of the source is not a feature (it holds text).
   absl::StatusOr<std::vector<int>> FindFeatures(std::span<const std::string> names) const;
+
+  // What is odd about the records, one line each, for a person: an `equals` that matches none.
+  const std::vector<std::string>& warnings() const { return warnings_; }
 
   // True if the records are read or computed when they are gathered, which takes longer than a
   // copy.
@@ -81,8 +86,10 @@ class Dataset {
   const std::unique_ptr<v1::DataFingerprint> fingerprint_;
   std::vector<FeatureType> features_;
   std::vector<int> nodes_;                          // those of the graph, by feature
+  std::vector<ColumnCheck> checks_;                 // by feature: for numbers read later
   std::map<std::string, std::string> no_features_;  // by column: why it is not a feature
   std::shared_ptr<const RecordGraph> graph_;
+  std::vector<std::string> warnings_;
   bool computes_records_ = false;
 };
 

@@ -25,6 +25,7 @@ std::string Contents(const ReadData& read, int file) {
 v1::DatasetSpec BatchDefiningPart(const v1::DatasetSpec& spec) {
   v1::DatasetSpec read = spec;
   read.clear_prefetch();
+  read.clear_reads();
   const auto source = Sources().Find(read.source_class().class_name());
   if (!source.ok()) return read;
   for (const std::string& argument : (*source)->no_record_arguments) {

@@ -18,7 +18,7 @@ Argument OnCorruptArgument() {
 
 absl::StatusOr<std::vector<uint64_t>> FindGoodRecords(
     std::string_view source, uint64_t records, const DataOptions& options,
-    absl::FunctionRef<absl::Status(uint64_t record)> check) {
+    absl::FunctionRef<absl::Status(uint64_t record)> check, std::string* warning) {
   std::vector<absl::Status> corrupt(records);
   ThreadPool pool(options.threads, "check");
   pool.ForEach(records, [&](size_t record) { corrupt[record] = check(record); });
@@ -33,11 +33,19 @@ absl::StatusOr<std::vector<uint64_t>> FindGoodRecords(
       first = &corrupt[record];
     }
   }
-  if (first != nullptr && options.log != nullptr) {
+  if (first == nullptr) return good;
+  const std::string reason(first->message());
+  if (good.empty()) {
+    return DataLoss("all {} records are corrupt, so `on_corrupt: skip` leaves none; the first: {}",
+                    records, reason);
+  }
+  *warning = fmt::format("source {}: {} of {} records are corrupt and left out; the first: {}",
+                         source, records - good.size(), records, reason);
+  if (options.log != nullptr) {
     options.log->Warning("corrupt_records_skipped", {{"source", source},
                                                      {"records", records},
                                                      {"corrupt", records - good.size()},
-                                                     {"first", std::string(first->message())}});
+                                                     {"first", reason}});
   }
   return good;
 }

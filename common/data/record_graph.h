@@ -36,6 +36,11 @@ class RecordGraph {
   const FeatureType& type(int node) const { return nodes_[static_cast<size_t>(node)].type; }
   bool has_transforms() const { return has_transforms_; }
 
+  // Names the place of a record's column in the files of the source, for errors.
+  std::string Place(uint64_t record, std::string_view column) const {
+    return source_->Place(first_ + record, column);
+  }
+
   // The column of a node in a batch, [number of records, dims...].
   struct Output {
     int node = 0;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/status.h"
@@ -39,6 +40,14 @@ class RecordSource {
   // processes read the same records if and only if the texts are equal. The chief compares the
   // texts of all workers, of the evaluator, and of an earlier run of the job.
   virtual std::string fingerprint() const = 0;
+
+  // What a person should know of the records, one line each: how many are corrupt and left out.
+  virtual std::vector<std::string> warnings() const { return {}; }
+
+  // Names the place of a record's column in the files, for errors: "a.npy: row 3".
+  virtual std::string Place(uint64_t record, std::string_view /*column*/) const {
+    return fmt::format("record {}", record);
+  }
 
   // Writes the record `context.record` (< num_records()). `values[i]` is the memory of columns()[i]
   // in the batch: columns()[i].bytes() bytes, aligned for its dtype, or none if the batch does not

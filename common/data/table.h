@@ -4,9 +4,11 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/tensor/dtype.h"
@@ -31,7 +33,10 @@ struct Column {
   std::shared_ptr<const std::vector<std::string>> words;
 
   DType dtype = DType::kInvalid;  // the dtype in a batch
-  double scale = 1.0;             // x * scale + offset, computed in the batch's dtype
+  // The source states no dtype (CSV) and no transform has given one: `dtype` is what batches have
+  // unless the model needs another one (v1::ColumnRead).
+  bool open_dtype = false;
+  double scale = 1.0;  // x * scale + offset, computed in the batch's dtype
   double offset = 0.0;
 
   // Set for a CSV column that holds other text than numbers and that no transform reads: why it is
@@ -44,6 +49,11 @@ struct Column {
 
   bool is_in_memory() const { return node < 0; }
   bool is_text() const { return is_in_memory() && stored == DType::kInvalid; }
+  // True if the numbers in memory are integers that no scale changes.
+  bool is_integer() const {
+    return is_in_memory() && stored != DType::kInvalid && !IsFloating(stored) && scale == 1 &&
+           offset == 0;
+  }
   int64_t elements() const { return NumElements(dims); }
 };
 
@@ -54,11 +64,19 @@ struct Table {
   std::vector<v1::FileFingerprint> files;  // the source files, in order
   std::string source;                      // see DataFingerprint
 
+  // Names the place of a record's column in the files, for errors: "a.csv: line 3". Null: the
+  // source has read the number alone.
+  std::function<std::string(uint64_t record, std::string_view column)> place;
+  // What is odd about the records but no error, one line each.
+  std::vector<std::string> warnings;
+
   std::shared_ptr<RecordGraph> graph;
   std::shared_ptr<MemorySource> memory;  // the source of `graph`; null: it has another one
 
   // Returns the node of `graph` that reads a column of numbers.
   int NodeOf(const Column& column) const;
+  // Returns `place`, or the number of the record.
+  std::string PlaceOf(uint64_t record, std::string_view column) const;
 };
 
 // The records of a source that are used.

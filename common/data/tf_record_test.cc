@@ -177,6 +177,24 @@ TEST_CASE("damaged and compressed record files are refused, or read up to the da
   CHECK(Contains(lines, "records_after_damage_skipped"));
 }
 
+TEST_CASE("a fraction is no value of an integer column") {
+  const testing::TestDirectory directory;
+  v1::DatasetSpec spec = testing::TfRecordSpec(
+      {directory.Write("a.tfrecord", testing::TfRecord(testing::TfExampleOf("", 1)))});
+  v1::ConfigValue features;
+  (*features.mutable_object()->mutable_config())["box"] =
+      ConfigOf(ClassOf("tensor", {{"dtype", ConfigOf(std::string_view("int64"))},
+                                  {"shape", ConfigOf(std::vector<int64_t>{2})}}));
+  (*spec.mutable_source_class()->mutable_config())["features"] = features;
+  const auto dataset = Dataset::Open(spec);
+  REQUIRE(dataset.ok());
+  std::vector<Tensor> batch;
+  const std::vector<uint64_t> indices = {0};
+  const std::vector<int> column = {0};
+  CHECK(Contains(Message((*dataset)->Gather(indices, column, &batch)),
+                 "record 0: feature \"box\": has 0.5, which a column of int64 cannot hold"));
+}
+
 TEST_CASE("no mutation of a record file makes its decoder crash") {
   std::mt19937_64 random(20260608);
   const testing::TestDirectory directory;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/data/convert.h"
 #include "common/data/dataset.h"
@@ -94,31 +95,39 @@ absl::StatusOr<Column> TransformNumbers(const TransformClass& transform, uint64_
   COHORT_ASSIGN_OR_RETURN(const RecordTransform opened, Open(transform, config, types));
   if (opened.conversion) {
     Column column = std::move(inputs[0]);
+    column.open_dtype = column.open_dtype && opened.dtype == column.dtype;
     column.dtype = opened.dtype;
     column.dims = opened.dims;
     column.scale *= opened.conversion->scale;
     column.offset = column.offset * opened.conversion->scale + opened.conversion->offset;
     return column;
   }
-  std::vector<std::vector<double>> numbers;
+  const bool integers =
+      transform.keeps_integers &&
+      std::all_of(inputs.begin(), inputs.end(), [](const Column& c) { return c.is_integer(); });
+  const DType widest = integers ? DType::kInt64 : DType::kFloat64;
+  std::vector<std::vector<uint8_t>> numbers;
   std::vector<std::span<const std::byte>> bytes;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    std::vector<double>& values =
-        numbers.emplace_back(records * static_cast<size_t>(inputs[i].elements()));
-    ConvertNumbers(inputs[i].stored, inputs[i].values->data(), DType::kFloat64, values.data(),
-                   values.size());
-    for (double& value : values) value = value * inputs[i].scale + inputs[i].offset;
+    const size_t count = records * static_cast<size_t>(inputs[i].elements());
+    std::vector<uint8_t>& values = numbers.emplace_back(count * SizeOf(widest));
+    ConvertNumbers(inputs[i].stored, inputs[i].values->data(), widest, values.data(), count,
+                   inputs[i].scale, inputs[i].offset);
     bytes.push_back(std::as_bytes(std::span(values)));
-    types[i].dtype = DType::kFloat64;
+    types[i].dtype = widest;
   }
   COHORT_ASSIGN_OR_RETURN(const RecordTransform wide, Open(transform, config, types));
   std::vector<uint8_t> values(records * static_cast<size_t>(NumElements(wide.dims)) *
                               SizeOf(wide.dtype));
   COHORT_RETURN_IF_ERROR(wide.apply({}, bytes, std::as_writable_bytes(std::span(values))));
+  const bool open_dtype =
+      wide.dtype != opened.dtype &&
+      std::any_of(inputs.begin(), inputs.end(), [](const Column& c) { return c.open_dtype; });
   return Column{.dims = wide.dims,
                 .stored = wide.dtype,
                 .values = std::make_shared<const std::vector<uint8_t>>(std::move(values)),
-                .dtype = opened.dtype};
+                .dtype = opened.dtype,
+                .open_dtype = open_dtype};
 }
 
 absl::StatusOr<Column> StackMemory(uint64_t records, std::vector<Column> inputs) {
@@ -131,9 +140,24 @@ absl::StatusOr<Column> StackMemory(uint64_t records, std::vector<Column> inputs)
   return StackWords(inputs, stack.dims);
 }
 
+// A vocabulary travels in messages, whose text is UTF-8. Words that are only compared may be other
+// bytes. Errors: DataLoss that names the first record with other bytes.
+absl::Status CheckVocabulary(const Column& column, const Table& table) {
+  const auto bad = std::find_if_not(column.words->begin(), column.words->end(), IsUtf8);
+  if (bad == column.words->end()) return absl::OkStatus();
+  const auto code = static_cast<uint32_t>(bad - column.words->begin());
+  const auto at = std::find(column.codes->begin(), column.codes->end(), code);
+  const auto record = static_cast<uint64_t>((at - column.codes->begin()) / column.elements());
+  return DataLoss(
+      "{}: column \"{}\": \"{}\" is not UTF-8, and the words of a vocabulary are: save the file as "
+      "UTF-8",
+      table.PlaceOf(record, column.name), PrintableLine(column.name), PrintableLine(*bad));
+}
+
 // Transforms columns in memory when the dataset is opened. `config` gets what the class learns.
-absl::StatusOr<Column> TransformMemory(const TransformClass& transform, uint64_t records,
+absl::StatusOr<Column> TransformMemory(const TransformClass& transform, const Table& table,
                                        std::vector<Column> inputs, v1::ClassConfig* config) {
+  const uint64_t records = table.records;
   if (inputs.size() > 1 && !transform.takes_columns) {
     COHORT_ASSIGN_OR_RETURN(Column stacked, StackMemory(records, std::move(inputs)));
     inputs = {std::move(stacked)};
@@ -143,6 +167,7 @@ absl::StatusOr<Column> TransformMemory(const TransformClass& transform, uint64_t
     return TransformNumbers(transform, records, *config, std::move(inputs));
   }
   if (transform.must_adapt && transform.must_adapt(Config(*config))) {
+    COHORT_RETURN_IF_ERROR(CheckVocabulary(input, table));
     COHORT_RETURN_IF_ERROR(transform.adapt(*input.codes, *input.words, config));
   }
   COHORT_ASSIGN_OR_RETURN(const std::vector<double> numbers,
@@ -195,6 +220,18 @@ class GraphTransform {
   std::vector<FeatureType> types_;  // those of nodes_
 };
 
+// True if the job names the dtype of the result.
+bool GivesDType(const TransformClass& its_class, const Transform& transform) {
+  const Config config(transform.transform_class());
+  return !transform.dtype().empty() ||
+         (its_class.schema.Find("dtype") != nullptr && !config.IsNone("dtype"));
+}
+
+bool IsAllZero(const Column& column) {
+  return std::all_of(column.values->begin(), column.values->end(),
+                     [](uint8_t byte) { return byte == 0; });
+}
+
 absl::Status Apply(Transform* transform, Table* table) {
   COHORT_ASSIGN_OR_RETURN(const TransformClass* its_class,
                           Transforms().Find(transform->transform_class().class_name()));
@@ -203,11 +240,17 @@ absl::Status Apply(Transform* transform, Table* table) {
       (its_class->elementwise || its_class->map_words) &&
       std::all_of(inputs.begin(), inputs.end(), [](const Column& c) { return c.is_in_memory(); });
   COHORT_ASSIGN_OR_RETURN(Column column,
-                          in_memory ? TransformMemory(*its_class, table->records, std::move(inputs),
+                          in_memory ? TransformMemory(*its_class, *table, std::move(inputs),
                                                       transform->mutable_transform_class())
                                     : GraphTransform(*transform, *its_class, *table).Add(inputs));
   column.name = OutputOf(*transform);
   if (in_memory && !transform->dtype().empty()) column.dtype = *DTypeFromName(transform->dtype());
+  if (GivesDType(*its_class, *transform)) column.open_dtype = false;
+  if (in_memory && its_class->marks_records && IsAllZero(column)) {
+    table->warnings.push_back(
+        fmt::format("{} marks none of the {} records with 1: compare the value of {} with the data",
+                    NameOf(*transform), table->records, its_class->schema.name));
+  }
   const auto same = std::find_if(table->columns.begin(), table->columns.end(),
                                  [&](const Column& c) { return c.name == column.name; });
   if (same == table->columns.end()) {

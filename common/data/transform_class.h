@@ -67,6 +67,11 @@ struct TransformClass {
   // can be transformed as if they were one, and columns in memory are transformed when the dataset
   // is opened. `open` is called for their dtypes, and once more for float64, as which they come.
   bool elementwise = false;
+  // Elementwise only: columns of integers in memory come as int64, so that none is rounded.
+  bool keeps_integers = false;
+  // The result is 1 for some records and 0 for others. One without a 1 is reported: it is most
+  // likely a mistake.
+  bool marks_records = false;
   // For a column of words, whose numbers have the dtype `word_dtype`. Null: words are parsed as
   // numbers.
   std::function<MapWords> map_words = nullptr;

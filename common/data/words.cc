@@ -9,15 +9,15 @@
 
 namespace cohort {
 
-Column MapWords(const Column& column, std::span<const double> number_of_word, DType stored,
-                DType dtype) {
+namespace {
+
+// `number_of_word` has numbers of the dtype `stored`.
+Column MapWordsTo(const Column& column, const void* number_of_word, DType stored, DType dtype) {
   const size_t size = SizeOf(stored);
-  std::vector<uint8_t> numbers(number_of_word.size() * size);
-  ConvertNumbers(DType::kFloat64, number_of_word.data(), stored, numbers.data(),
-                 number_of_word.size());
+  const auto* const numbers = static_cast<const uint8_t*>(number_of_word);
   std::vector<uint8_t> values(column.codes->size() * size);
   for (size_t i = 0; i < column.codes->size(); ++i) {
-    std::memcpy(values.data() + i * size, numbers.data() + (*column.codes)[i] * size, size);
+    std::memcpy(values.data() + i * size, numbers + (*column.codes)[i] * size, size);
   }
   return {.name = column.name,
           .dims = column.dims,
@@ -26,8 +26,27 @@ Column MapWords(const Column& column, std::span<const double> number_of_word, DT
           .dtype = dtype};
 }
 
+}  // namespace
+
+Column MapWords(const Column& column, std::span<const double> number_of_word, DType stored,
+                DType dtype) {
+  std::vector<uint8_t> numbers(number_of_word.size() * SizeOf(stored));
+  ConvertNumbers(DType::kFloat64, number_of_word.data(), stored, numbers.data(),
+                 number_of_word.size());
+  return MapWordsTo(column, numbers.data(), stored, dtype);
+}
+
 absl::StatusOr<Column> NumbersOf(const Column& column) {
   if (!column.is_text()) return column;
+  const std::vector<std::string>& words = *column.words;
+  std::vector<int64_t> integers(words.size());
+  size_t parsed = 0;
+  while (parsed < words.size() && ParseInteger(words[parsed], &integers[parsed])) ++parsed;
+  if (parsed == words.size()) {
+    Column found = MapWordsTo(column, integers.data(), DType::kInt64, DType::kFloat32);
+    found.open_dtype = true;
+    return found;
+  }
   std::vector<double> numbers;
   for (const std::string& word : *column.words) {
     if (!ParseNumber(word, &numbers.emplace_back())) {
@@ -35,7 +54,9 @@ absl::StatusOr<Column> NumbersOf(const Column& column) {
                              column.name, word);
     }
   }
-  return MapWords(column, numbers, DType::kFloat64, DType::kFloat32);
+  Column found = MapWords(column, numbers, DType::kFloat64, DType::kFloat32);
+  found.open_dtype = true;
+  return found;
 }
 
 Column StackWords(std::span<const Column> parts, Dims dims) {

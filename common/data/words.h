@@ -15,8 +15,8 @@ namespace cohort {
 Column MapWords(const Column& column, std::span<const double> number_of_word, DType stored,
                 DType dtype);
 
-// Returns a column of numbers as it is, and parses the words of another. Errors: InvalidArgument (a
-// word is not a number).
+// Returns a column of numbers as it is, and parses the words of another: they become int64 if all
+// are integers. Errors: InvalidArgument (a word is not a number).
 absl::StatusOr<Column> NumbersOf(const Column& column);
 
 // Stacks columns of words along a new last axis: the result has the shape `dims`. Their words are

@@ -37,6 +37,11 @@ const ShortKey* FindShortKey(std::string_view key, const YAML::Node& value) {
   return found == std::end(kShortKeys) || value.IsMap() ? nullptr : found;
 }
 
+// The fields of a dataset that a job file does not name so.
+bool IsNoKey(std::string_view field) {
+  return field == "source_class" || field == "labels" || field == "reads";
+}
+
 std::vector<std::string> NamesOf(const SchemaSet& classes) {
   std::vector<std::string> names;
   for (const ClassSchema* schema : classes.Schemas()) names.push_back(schema->name);
@@ -74,7 +79,7 @@ absl::Status DatasetReader::Read(const YAML::Node& node, const std::string& path
   const auto* descriptor = dataset->GetDescriptor();
   for (const Entry& entry : entries) {
     const auto* field = descriptor->FindFieldByName(entry.key);
-    if (field != nullptr && field->name() != "source_class" && field->name() != "labels") {
+    if (field != nullptr && !IsNoKey(field->name())) {
       COHORT_RETURN_IF_ERROR(ReadEntries({entry}, path, dataset));
       continue;
     }
@@ -91,7 +96,11 @@ absl::Status DatasetReader::Read(const YAML::Node& node, const std::string& path
     std::vector<std::string> known = NamesOf(Sources());
     for (int i = 0; i < descriptor->field_count(); ++i) {
       const std::string& name = descriptor->field(i)->name();
-      if (name != "labels") known.push_back(name == "source_class" ? "source" : name);
+      if (name == "source_class") {
+        known.push_back("source");
+      } else if (!IsNoKey(name)) {
+        known.push_back(name);
+      }
     }
     return UnknownKey(entry.line, entry.key, what, known);
   }

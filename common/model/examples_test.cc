@@ -67,6 +67,8 @@ std::vector<std::string> KeysOf(const FieldDescriptor* field) {
   if (message == "OutputLoss") return {"loss_weights"};
   if (name == "losses") return {"loss"};
   if (name == "labels" && message == "DatasetSpec") return {"label"};
+  // Not in job files.
+  if (message == "ColumnRead" || (name == "reads" && message == "DatasetSpec")) return {};
   return {name};
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/base/printable.h"
+#include "common/model/column_reads.h"
 #include "common/model/job_check.h"
 #include "common/model/job_defaults.h"
 #include "common/model/job_reader.h"
@@ -75,6 +76,7 @@ absl::Status Read(std::string_view strategy, JobFile* job) {
   COHORT_RETURN_IF_ERROR(CheckJob(job->spec, job->lines));
   job->layers = reader.TakeJsonLayers();
   if (job->layers.empty()) job->layers = LayersInOrder(job->spec.model());
+  SetColumnReads(&job->spec);
   return absl::OkStatus();
 }
 

@@ -81,7 +81,8 @@ class ProgramMaker {
         builder_(mode == Mode::kTrain  ? "train"
                  : mode == Mode::kEval ? "eval"
                                        : "predict"),
-        row_keys_(&graph) {}
+        row_keys_(&graph),
+        id_readers_(ReadersOfIds(graph)) {}
 
   absl::StatusOr<Program> Make() {
     batch_ = builder_.AddSymbol("batch", job_.data().batch_size());
@@ -133,7 +134,7 @@ class ProgramMaker {
     const size_t first_variable = variables_.size();
     LayerOutput output;
     if (layer.layer_class->build == nullptr) {
-      COHORT_ASSIGN_OR_RETURN(output, MakeInput(layer));
+      COHORT_ASSIGN_OR_RETURN(output, MakeInput(index));
     } else {
       LayerContext context{.builder = &builder_,
                            .config = Config(layer.config),
@@ -170,11 +171,13 @@ class ProgramMaker {
     return config.Has("dtype") && config.String("dtype") == dtype;
   }
 
-  absl::StatusOr<LayerOutput> MakeInput(const GraphLayer& layer) {
+  absl::StatusOr<LayerOutput> MakeInput(size_t index) {
+    const GraphLayer& layer = graph_.layers[index];
     const FeatureType& column = features_[static_cast<size_t>(layer.feature)];
     COHORT_ASSIGN_OR_RETURN(const Expr value,
                             InputValue(Config(layer.config), arguments_.at(layer.feature),
-                                       fmt::format("column \"{}\"", column.name), floatx_));
+                                       fmt::format("column \"{}\"", column.name), floatx_,
+                                       id_readers_[index] != nullptr));
     return value;
   }
 
@@ -312,6 +315,7 @@ class ProgramMaker {
   std::set<std::string> rounded_layers_;   // whose products have the job's precision
   std::map<std::string, Expr> penalties_;  // regularizers' summands of the loss, by variable
   RowKeys row_keys_;
+  const std::vector<const GraphLayer*> id_readers_;  // by layer
 };
 
 // The column that an Input names; "": none.

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
 #include <set>
+#include <string>
 
 #include "common/graph/mixed_precision.h"
 #include "common/graph/op_registry.h"
@@ -707,6 +709,105 @@ TEST_CASE("devices of workers that the cluster lacks are refused by their line")
   elastic.mutable_strategy()->set_elastic(true);
   CHECK_THAT(std::string(CheckDeviceWorkers(elastic, job->lines, {0, 1, 2}).message()),
              Catch::Contains("strategy.elastic"));
+}
+
+JobFile ReadJobText(const std::string& text) {
+  auto job = ParseJob(text, "job.yaml");
+  INFO(job.status().message());
+  REQUIRE(job.ok());
+  return *std::move(job);
+}
+
+JobFile JobOf(std::string_view model, std::string_view loss, std::string_view data) {
+  return ReadJobText(fmt::format(
+      "model:\n{}\ncompile: {{loss: {}}}\ndata: {{train: {{csv: {{path: a.csv}}, {}}}}}\n", model,
+      loss, data));
+}
+
+// "int64 < 10: layer "e"", by column.
+std::map<std::string, std::string> ReadsOf(const v1::DatasetSpec& dataset) {
+  std::map<std::string, std::string> reads;
+  for (const v1::ColumnRead& read : dataset.reads()) {
+    reads[read.column()] = read.dtype() +
+                           (read.below() > 0 ? fmt::format(" < {}", read.below()) : "") +
+                           (read.reader().empty() ? "" : ": " + read.reader());
+  }
+  return reads;
+}
+
+using Expected = std::map<std::string, std::string>;
+
+TEST_CASE(
+    "ids are integers, also behind layers that move them, and of two tables the shorter counts") {
+  const JobFile job = JobOf(R"(
+  functional:
+    - Input: {name: a, shape: [1]}
+    - Input: {name: b, shape: [1], dtype: float32}
+    - Input: {name: x, shape: [1]}
+    - Input: {name: n, shape: [1], dtype: int32}
+    - Concatenate: {name: ids, inputs: [a, b]}
+    - Embedding: {name: long, inputs: ids, input_dim: 50, output_dim: 1}
+    - Embedding: {name: short, inputs: a, input_dim: 10, output_dim: 1}
+    - Flatten: {name: f, inputs: long}
+    - Flatten: {name: g, inputs: short}
+    - Concatenate: {name: all, inputs: [f, g, x, n]}
+    - Dense: {inputs: all, units: 1})",
+                            "mse", "label: y");
+  CHECK(ReadsOf(job.spec.data().train()) == Expected{{"a", "int64 < 10: layer \"short\""},
+                                                     {"b", "int64 < 50: layer \"long\""},
+                                                     {"n", "int64: layer \"n\" of dtype int32"}});
+}
+
+TEST_CASE("labels of sparse losses are classes") {
+  const JobFile job = JobOf(R"(
+  sequential:
+    - Dense: {units: 7}
+    - Activation: {activation: softmax})",
+                            "sparse_categorical_crossentropy", "label: y");
+  CHECK(ReadsOf(job.spec.data().train()) ==
+        Expected{{"y", "int64 < 7: the loss SparseCategoricalCrossentropy"}});
+}
+
+TEST_CASE("a float64 model reads float64, and a model without an Input the only column") {
+  const JobFile job =
+      JobOf("  dtype: float64\n  sequential: [{Dense: {units: 1}}]", "mse", "label: y");
+  CHECK(ReadsOf(job.spec.data().train()) == Expected{{"", "float64"}, {"y", "float64"}});
+  CHECK(ReadsOf(JobOf("  sequential: [{Dense: {units: 1}}]", "mse", "label: y").spec.data().train())
+            .empty());
+}
+
+TEST_CASE("the validation set is read as the training set, with its own label") {
+  const JobFile job = ReadJobText(R"(
+model:
+  sequential: [{Input: {shape: [1], feature: id}}, {Embedding: {input_dim: 5, output_dim: 3}}, Flatten]
+compile: {loss: sparse_categorical_crossentropy}
+data:
+  train: {csv: {path: a.csv}, label: y}
+  validation: {csv: {path: b.csv}, label: z}
+)");
+  CHECK(ReadsOf(job.spec.data().validation()) ==
+        Expected{{"id", "int64 < 5: layer \"embedding\""},
+                 {"z", "int64: the loss SparseCategoricalCrossentropy"}});
+}
+
+TEST_CASE("an Input of ids is int64, whatever the column and its own dtype are") {
+  for (const char* dtype : {"", ", dtype: float32", ", dtype: int64"}) {
+    for (const DType column : {DType::kFloat64, DType::kFloat32, DType::kInt64, DType::kUint8}) {
+      const JobFile job =
+          JobOf(fmt::format("  sequential: [{{Input: {{shape: [1], feature: id{}}}}}, {{Embedding: "
+                            "{{input_dim: 5, output_dim: 1}}}}, Flatten]",
+                            dtype),
+                "mse", "label: y");
+      const std::vector<FeatureType> features = {{"id", column, {}}, {"y", DType::kFloat32, {}}};
+      const auto model = BuildModel(job.spec, features, &job.lines);
+      INFO(model.status().message());
+      REQUIRE(model.ok());
+      // No number passes through the float32 of the model.
+      for (const auto& node : model->train.nodes) {
+        if (node.op == "cast") CHECK(model->train.type(node.outputs[0]).dtype == DType::kInt64);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -1,11 +1,24 @@
 #include "common/model/row_keys.h"
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
 #include <tuple>
 
 #include "common/graph/expr.h"
 
 namespace cohort {
 namespace {
+
+// Layers whose output has the numbers of their inputs, in the dtype of these.
+bool MovesNumbers(const GraphLayer& layer) {
+  constexpr std::string_view kMovers[] = {"Concatenate", "Flatten",      "Identity",
+                                          "Permute",     "RepeatVector", "Reshape"};
+  return std::find(std::begin(kMovers), std::end(kMovers), layer.layer_class->schema.name) !=
+         std::end(kMovers);
+}
+
+int64_t RowsOf(const GraphLayer& layer) { return Config(layer.config).Int("input_dim"); }
 
 absl::StatusOr<Expr> IdsOf(const LayerGraph& graph, size_t call,
                            std::span<const LayerOutput> outputs,
@@ -21,6 +34,21 @@ absl::StatusOr<Expr> IdsOf(const LayerGraph& graph, size_t call,
 }
 
 }  // namespace
+
+std::vector<const GraphLayer*> ReadersOfIds(const LayerGraph& graph) {
+  std::vector<const GraphLayer*> readers(graph.layers.size());
+  for (size_t i = graph.layers.size(); i-- > 0;) {
+    const GraphLayer& layer = graph.layers[i];
+    const GraphLayer* reader = layer.layer_class->takes_keys ? &layer : nullptr;
+    if (reader == nullptr && MovesNumbers(layer)) reader = readers[i];
+    if (reader == nullptr) continue;
+    for (const int input : layer.inputs) {
+      const GraphLayer*& known = readers[static_cast<size_t>(input)];
+      if (known == nullptr || RowsOf(*reader) < RowsOf(*known)) known = reader;
+    }
+  }
+  return readers;
+}
 
 std::vector<size_t> RowKeys::BuildOrder() const {
   const size_t count = graph_.layers.size();

@@ -12,6 +12,10 @@
 
 namespace cohort {
 
+// Returns, by layer, the layer that reads its value as ids (LayerClass::takes_keys), if necessary
+// through layers that only move numbers; of several, that with the shortest table. Null: none.
+std::vector<const GraphLayer*> ReadersOfIds(const LayerGraph& graph);
+
 // The keys of layers that read rows of a table (LayerClass::takes_keys) in one program. A step
 // pulls the rows of a table once. So the keys of a layer are those of all of its calls, and they
 // are made with the first call.

@@ -65,6 +65,9 @@ absl::StatusOr<JobData> OpenData(const CheckOptions& options, JobFile* file, std
   opened.train = *std::move(train);
   *text += fmt::format("training data: {} records\n",
                        WithThousands(static_cast<int64_t>(opened.train->num_records())));
+  for (const std::string& warning : opened.train->warnings()) {
+    *text += fmt::format("warning: training data: {}\n", warning);
+  }
   COHORT_RETURN_IF_ERROR(CheckInputs(*file, *opened.train));
   opened.features = opened.train->features();
   if (!job->data().has_validation()) return opened;
@@ -73,6 +76,9 @@ absl::StatusOr<JobData> OpenData(const CheckOptions& options, JobFile* file, std
   opened.validation = *std::move(validation);
   *text += fmt::format("validation data: {} records\n",
                        WithThousands(static_cast<int64_t>(opened.validation->num_records())));
+  for (const std::string& warning : opened.validation->warnings()) {
+    *text += fmt::format("warning: validation data: {}\n", warning);
+  }
   return opened;
 }
 

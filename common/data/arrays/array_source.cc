@@ -1,5 +1,7 @@
 #include "common/data/arrays/array_source.h"
 
+#include <algorithm>
+
 #include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/data/file_bytes.h"
@@ -18,6 +20,13 @@ class ArraySource : public RecordSource {
   uint64_t num_records() const override { return arrays_[0].rows(); }
   const std::vector<FeatureType>& columns() const override { return columns_; }
   std::string fingerprint() const override { return fingerprint_; }
+  std::string Place(uint64_t record, std::string_view column) const override {
+    const auto found = std::find_if(columns_.begin(), columns_.end(),
+                                    [&](const FeatureType& c) { return c.name == column; });
+    // A transform has made the column from one of them.
+    const auto array = static_cast<size_t>(found == columns_.end() ? 0 : found - columns_.begin());
+    return fmt::format("{}: row {}", arrays_[array].name(), record);
+  }
   absl::Status Read(const RecordContext& context,
                     std::span<const std::span<std::byte>> values) const override {
     for (size_t i = 0; i < arrays_.size(); ++i) {

@@ -1,6 +1,9 @@
 #include "common/data/records/example_columns.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "common/base/printable.h"
@@ -34,14 +37,21 @@ absl::Status CopyNumbers(const FeatureType& column, DType stored, const Values& 
   return absl::OkStatus();
 }
 
-// Errors: DataLoss if an integer column cannot hold all of the numbers.
+// Errors: DataLoss if an integer column cannot hold all of the numbers: one has a fraction, or is
+// too large.
 template <typename Values>
 absl::Status CheckRange(const FeatureType& column, const Values& values) {
   absl::Status status;
   WithType(column.dtype, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-      const auto bad = std::find_if_not(values.begin(), values.end(), std::in_range<T, int64_t>);
+      const auto bad = std::find_if_not(values.begin(), values.end(), [](auto value) {
+        if constexpr (std::is_integral_v<decltype(value)>) return std::in_range<T>(value);
+        const auto number = static_cast<double>(value);  // 2^63 is the least that int64 lacks
+        return number == std::trunc(number) &&
+               number >= static_cast<double>(std::numeric_limits<T>::min()) &&
+               number < static_cast<double>(std::numeric_limits<T>::max() / 2 + 1) * 2;
+      });
       if (bad == values.end()) return;
       status = DataLoss("has {}, which a column of {} cannot hold: give it another dtype", *bad,
                         DTypeName(column.dtype));
@@ -68,6 +78,7 @@ absl::Status DecodeNumbers(const FeatureType& column, const v1::TfFeature& featu
                            std::span<std::byte> out) {
   switch (feature.kind_case()) {
     case v1::TfFeature::kFloatList:
+      COHORT_RETURN_IF_ERROR(CheckRange(column, feature.float_list().value()));
       return CopyNumbers(column, DType::kFloat32, feature.float_list().value(), out);
     case v1::TfFeature::kInt64List:
       COHORT_RETURN_IF_ERROR(CheckRange(column, feature.int64_list().value()));

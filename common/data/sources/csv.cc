@@ -1,5 +1,8 @@
-#include <cstring>
+#include <algorithm>
+#include <iterator>
+#include <span>
 #include <unordered_map>
+#include <utility>
 
 #include "common/base/printable.h"
 #include "common/base/status.h"
@@ -28,8 +31,19 @@ class ColumnBuilder {
       return absl::OkStatus();
     }
     if (!not_a_number_.empty()) return absl::OkStatus();
+    if (numbers_.empty()) {
+      int64_t integer = 0;
+      if (ParseInteger(cell, &integer)) {
+        integers_.push_back(integer);
+        return absl::OkStatus();
+      }
+    }
     double value = 0;
     if (ParseNumber(cell, &value)) {
+      if (!integers_.empty()) {
+        numbers_.assign(integers_.begin(), integers_.end());
+        integers_ = {};
+      }
       numbers_.push_back(value);
       return absl::OkStatus();
     }
@@ -37,6 +51,7 @@ class ColumnBuilder {
                                         line, PrintableLine(name_), PrintableLine(cell));
     if (use_ == Use::kNumbers) return DataLoss("{}", why);
     not_a_number_ = why;
+    integers_ = {};
     numbers_ = {};
     return absl::OkStatus();
   }
@@ -51,11 +66,16 @@ class ColumnBuilder {
     }
     column.not_a_number = not_a_number_;
     if (!not_a_number_.empty()) return column;
-    std::vector<uint8_t> bytes(numbers_.size() * sizeof(double));
-    std::memcpy(bytes.data(), numbers_.data(), bytes.size());
-    column.stored = DType::kFloat64;
+    const bool integers = numbers_.empty();
+    const auto bytes =
+        integers ? std::as_bytes(std::span(integers_)) : std::as_bytes(std::span(numbers_));
+    const auto* const begin = reinterpret_cast<const uint8_t*>(bytes.data());
+    column.stored = integers ? DType::kInt64 : DType::kFloat64;
     column.dtype = DType::kFloat32;
-    column.values = std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
+    column.open_dtype = true;
+    column.values = std::make_shared<const std::vector<uint8_t>>(begin, begin + bytes.size());
+    integers_ = {};
+    numbers_ = {};
     return column;
   }
 
@@ -65,8 +85,32 @@ class ColumnBuilder {
   std::unordered_map<std::string, uint32_t> codes_of_;
   std::vector<std::string> words_;
   std::vector<uint32_t> codes_;
+  // All numbers so far: integers until the first cell that is another number.
+  std::vector<int64_t> integers_;
   std::vector<double> numbers_;
   std::string not_a_number_;
+};
+
+// The line on which each record starts. Most files have a record on each line, so only the others
+// are kept.
+class LinesOfRecords {
+ public:
+  void Add(uint64_t line) {
+    if (ahead_.empty() || line - records_ != ahead_.back().second) {
+      ahead_.emplace_back(records_, line - records_);
+    }
+    ++records_;
+  }
+  uint64_t LineOf(uint64_t record) const {
+    const auto next =
+        std::upper_bound(ahead_.begin(), ahead_.end(), record,
+                         [](uint64_t r, const auto& entry) { return r < entry.first; });
+    return record + std::prev(next)->second;
+  }
+
+ private:
+  uint64_t records_ = 0;
+  std::vector<std::pair<uint64_t, uint64_t>> ahead_;  // from this record on: line - record
 };
 
 ColumnBuilder::Use UseOf(const std::string& name, const ColumnUse& use) {
@@ -82,7 +126,11 @@ absl::StatusOr<std::vector<ColumnBuilder>> MakeBuilders(const std::vector<std::s
   std::vector<ColumnBuilder> builders;
   std::set<std::string> seen;
   for (const std::string& name : names) {
-    if (name.empty()) return DataLoss("{}: column {} has no name", file, seen.size() + 1);
+    if (!IsUtf8(name)) {
+      return DataLoss(
+          "{}: line 1: the name of column {}, \"{}\", is not UTF-8: save the file as UTF-8", file,
+          seen.size() + 1, PrintableLine(name));
+    }
     if (!seen.insert(name).second) {
       return DataLoss("{}: two columns are named \"{}\"", file, PrintableLine(name));
     }
@@ -105,7 +153,12 @@ absl::StatusOr<std::vector<std::string>> ReadNames(const CsvFormat& format, std:
   }
   COHORT_ASSIGN_OR_RETURN(const bool any, reader->Next());
   if (!any) return DataLoss("{}: is empty; a header is expected", file);
-  return std::vector<std::string>(reader->fields().begin(), reader->fields().end());
+  std::vector<std::string> names(reader->fields().begin(), reader->fields().end());
+  // As pandas.read_csv names them: `to_csv` writes the index of a frame without a name.
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i].empty()) names[i] = fmt::format("Unnamed: {}", i);
+  }
+  return names;
 }
 
 }  // namespace
@@ -120,6 +173,7 @@ absl::StatusOr<Table> ParseCsv(std::string_view text, const CsvFormat& format, c
   COHORT_ASSIGN_OR_RETURN(const auto names, ReadNames(format, name, &reader));
   COHORT_ASSIGN_OR_RETURN(auto builders, MakeBuilders(names, use, name));
   uint64_t records = 0;
+  LinesOfRecords lines;
   while (true) {
     COHORT_ASSIGN_OR_RETURN(const bool more, reader.Next());
     if (!more) break;
@@ -130,6 +184,7 @@ absl::StatusOr<Table> ParseCsv(std::string_view text, const CsvFormat& format, c
     }
     const uint64_t record = records++;
     if (record < range.skip || (range.take > 0 && record - range.skip >= range.take)) continue;
+    lines.Add(reader.line());
     for (size_t i = 0; i < fields.size(); ++i) {
       COHORT_RETURN_IF_ERROR(builders[i].Add(fields[i], reader.line(), name));
     }
@@ -139,6 +194,10 @@ absl::StatusOr<Table> ParseCsv(std::string_view text, const CsvFormat& format, c
   Table table;
   table.records = rows.take;
   for (ColumnBuilder& builder : builders) table.columns.push_back(builder.Finish());
+  table.place = [lines = std::move(lines), file = std::string(name)](uint64_t record,
+                                                                     std::string_view) {
+    return fmt::format("{}: line {}", file, lines.LineOf(record));
+  };
   return table;
 }
 

@@ -144,6 +144,10 @@ absl::StatusOr<Table> ReadIdxTable(const Config& config, const SourceContext& co
     if (!IsFloating(table.columns.back().stored)) table.columns.back().dtype = DType::kInt64;
   }
   table.records = rows.take;
+  table.place = [images = config.String("images"), labels = config.String("labels"),
+                 skip = rows.skip](uint64_t record, std::string_view column) {
+    return fmt::format("{}: record {}", column == "label" ? labels : images, skip + record);
+  };
   return table;
 }
 

@@ -141,12 +141,19 @@ class ImageFolder : public RecordSource {
   uint64_t num_records() const override { return files_.size(); }
   const std::vector<FeatureType>& columns() const override { return columns_; }
 
+  std::vector<std::string> warnings() const override {
+    return skipped_.empty() ? std::vector<std::string>() : std::vector{skipped_};
+  }
   std::string fingerprint() const override {
     uint64_t hash = kFnv1aBasis;
     for (const ImageFile& file : files_) {
       hash = Fnv1a(fmt::format("{}\xff{} {}\xff", file.path, file.label, file.bytes), hash);
     }
     return fmt::format("{} files {:016x}", files_.size(), hash);
+  }
+
+  std::string Place(uint64_t record, std::string_view) const override {
+    return PrintableLine(root_ + "/" + files_[record].path);
   }
 
   absl::Status Read(const RecordContext& context,
@@ -160,12 +167,15 @@ class ImageFolder : public RecordSource {
 
   // Leaves out the images that cannot be decoded.
   absl::Status SkipCorrupt(const DataOptions& options) {
-    COHORT_ASSIGN_OR_RETURN(
-        const std::vector<uint64_t> good,
-        FindGoodRecords("image_folder", files_.size(), options, [&](uint64_t record) {
-          return WithImage(files_[record],
-                           [&](std::string_view bytes) { return images_.CheckImage(bytes); });
-        }));
+    COHORT_ASSIGN_OR_RETURN(const std::vector<uint64_t> good,
+                            FindGoodRecords(
+                                "image_folder", files_.size(), options,
+                                [&](uint64_t record) {
+                                  return WithImage(files_[record], [&](std::string_view bytes) {
+                                    return images_.CheckImage(bytes);
+                                  });
+                                },
+                                &skipped_));
     std::vector<ImageFile> kept;
     for (const uint64_t record : good) kept.push_back(std::move(files_[record]));
     files_ = std::move(kept);
@@ -187,6 +197,7 @@ class ImageFolder : public RecordSource {
   std::vector<ImageFile> files_;
   const ImageColumn images_;
   const std::vector<FeatureType> columns_;
+  std::string skipped_;  // what SkipCorrupt has left out; "": nothing
 };
 
 absl::Status CheckImageFolder(const Config& config) {
@@ -217,12 +228,12 @@ absl::StatusOr<std::shared_ptr<const RecordSource>> OpenImageFolder(const Config
   }
   Split(config, &files);
   auto source = std::make_shared<ImageFolder>(root, std::move(files), ImageColumn(config));
-  if (config.String("on_corrupt") == "skip") {
-    COHORT_RETURN_IF_ERROR(source->SkipCorrupt(context.options));
-  }
   if (source->num_records() == 0) {
     return InvalidArgument("{}: the sub-directories {} have no images (.jpg, .jpeg, .png)", root,
                            PrintableLine(fmt::format("{}", fmt::join(classes, ", "))));
+  }
+  if (config.String("on_corrupt") == "skip") {
+    COHORT_RETURN_IF_ERROR(Annotate(source->SkipCorrupt(context.options), root));
   }
   return source;
 }

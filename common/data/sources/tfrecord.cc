@@ -29,6 +29,14 @@ class TfRecords : public RecordSource {
   uint64_t num_records() const override { return good_ ? good_->size() : ends_.back(); }
   const std::vector<FeatureType>& columns() const override { return examples_.columns(); }
   std::string fingerprint() const override { return fingerprint_; }
+  std::vector<std::string> warnings() const override {
+    return skipped_.empty() ? std::vector<std::string>() : std::vector{skipped_};
+  }
+
+  std::string Place(uint64_t record, std::string_view) const override {
+    const auto [file, number] = Find(good_ ? (*good_)[record] : record);
+    return fmt::format("{}: record {}", file.file().path(), number);
+  }
 
   absl::Status Read(const RecordContext& context,
                     std::span<const std::span<std::byte>> values) const override {
@@ -41,7 +49,8 @@ class TfRecords : public RecordSource {
     const auto check = [&](uint64_t number) {
       return WithRecord(number, [&](std::string_view record) { return examples_.Check(record); });
     };
-    COHORT_ASSIGN_OR_RETURN(good_, FindGoodRecords("tfrecord", ends_.back(), options, check));
+    COHORT_ASSIGN_OR_RETURN(good_,
+                            FindGoodRecords("tfrecord", ends_.back(), options, check, &skipped_));
     uint64_t hash = kFnv1aBasis;
     for (const uint64_t record : *good_) hash = Fnv1a(fmt::format("{} ", record), hash);
     fingerprint_ += fmt::format(" {} good {:016x}", good_->size(), hash);
@@ -49,14 +58,19 @@ class TfRecords : public RecordSource {
   }
 
  private:
+  // Returns the file that holds record `number` of all files, and the number there.
+  std::pair<const TfRecordFile&, uint64_t> Find(uint64_t number) const {
+    const auto end = std::upper_bound(ends_.begin(), ends_.end(), number);
+    const TfRecordFile& file = files_[static_cast<size_t>(end - ends_.begin())];
+    return {file, number - (*end - file.records())};
+  }
+
   // Calls `use` with record `number` of all files. Adds the file and the record to errors.
   template <typename Use>
   absl::Status WithRecord(uint64_t number, const Use& use) const {
     thread_local std::string bytes;
     const ReleaseIfLarge release(&bytes);
-    const auto end = std::upper_bound(ends_.begin(), ends_.end(), number);
-    const TfRecordFile& file = files_[static_cast<size_t>(end - ends_.begin())];
-    const uint64_t record = number - (*end - file.records());
+    const auto [file, record] = Find(number);
     COHORT_RETURN_IF_ERROR(file.Read(record, &bytes));
     const absl::Status used = use(bytes);
     if (used.ok()) return used;
@@ -68,6 +82,7 @@ class TfRecords : public RecordSource {
   std::string fingerprint_;
   std::vector<uint64_t> ends_;                 // the records up to each file's end
   std::optional<std::vector<uint64_t>> good_;  // none: all
+  std::string skipped_;                        // what SkipCorrupt has left out; "": nothing
 };
 
 // The files that a pattern matches, sorted, as the spec would name them; the pattern itself if it
@@ -99,6 +114,7 @@ absl::StatusOr<std::shared_ptr<const RecordSource>> OpenTfRecord(const Config& c
   const bool skip = config.String("on_corrupt") == "skip";
   std::vector<TfRecordFile> files;
   uint64_t hash = kFnv1aBasis;
+  absl::Status damage;  // the first, after which a file has no more records
   for (const std::string& pattern : config.Strings("files")) {
     COHORT_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
                             FindFiles(pattern, config, context.options));
@@ -110,6 +126,7 @@ absl::StatusOr<std::shared_ptr<const RecordSource>> OpenTfRecord(const Config& c
       if (!torn.ok() && context.options.log != nullptr) {
         context.options.log->Failure(LogLevel::kWarning, "records_after_damage_skipped", torn);
       }
+      damage.Update(torn);
       COHORT_ASSIGN_OR_RETURN(const uint32_t crc32, file.file().SampledCrc32());
       hash = Fnv1a(
           fmt::format("{}\xff{} {} {}\xff", path, file.file().size(), crc32, file.records()), hash);
@@ -120,8 +137,11 @@ absl::StatusOr<std::shared_ptr<const RecordSource>> OpenTfRecord(const Config& c
   std::string fingerprint = fmt::format("{} files {:016x}", files.size(), hash);
   auto source =
       std::make_shared<TfRecords>(std::move(files), std::move(examples), std::move(fingerprint));
-  if (skip) COHORT_RETURN_IF_ERROR(source->SkipCorrupt(context.options));
+  if (source->num_records() == 0 && !damage.ok()) {
+    return Annotate(damage, "the damage leaves no record, and `on_corrupt: skip` needs one");
+  }
   if (source->num_records() == 0) return InvalidArgument("the files have no records");
+  if (skip) COHORT_RETURN_IF_ERROR(source->SkipCorrupt(context.options));
   return source;
 }
 

@@ -8,6 +8,20 @@
 namespace cohort {
 namespace {
 
+// The dtype of columns side by side: their own, or that of NumPy for integers of several dtypes, or
+// float64 if one is, else float32.
+DType CommonDType(const std::vector<DType>& dtypes) {
+  const auto all = [&](const auto& is) { return std::all_of(dtypes.begin(), dtypes.end(), is); };
+  const auto any = [&](DType dtype) {
+    return std::find(dtypes.begin(), dtypes.end(), dtype) != dtypes.end();
+  };
+  if (all([&](DType d) { return d == dtypes[0]; })) return dtypes[0];
+  if (all([](DType d) { return !IsFloating(d); })) {
+    return any(DType::kInt64) ? DType::kInt64 : any(DType::kInt32) ? DType::kInt32 : DType::kUint8;
+  }
+  return any(DType::kFloat64) ? DType::kFloat64 : DType::kFloat32;
+}
+
 absl::StatusOr<RecordTransform> OpenStack(const Config&, std::span<const FeatureType> inputs) {
   std::vector<DType> dtypes;
   for (const FeatureType& input : inputs) {
@@ -17,10 +31,8 @@ absl::StatusOr<RecordTransform> OpenStack(const Config&, std::span<const Feature
     }
     dtypes.push_back(input.dtype);
   }
-  const bool equal =
-      std::all_of(dtypes.begin(), dtypes.end(), [&](DType d) { return d == dtypes[0]; });
   RecordTransform transform;
-  transform.dtype = equal ? dtypes[0] : DType::kFloat32;
+  transform.dtype = CommonDType(dtypes);
   transform.dims = inputs[0].dims;
   transform.dims.push_back(static_cast<int64_t>(inputs.size()));
   transform.apply = [dtypes, to = transform.dtype](
@@ -48,7 +60,8 @@ TransformClass StackTransform() {
                         "the same way first."},
       .takes_columns = true,
       .open = OpenStack,
-      .elementwise = true};
+      .elementwise = true,
+      .keeps_integers = true};
 }
 
 }  // namespace cohort

@@ -8,14 +8,14 @@ namespace {
 
 DType InputDType(const std::string& given, DType of_batch, DType floatx) {
   const DType dtype = DTypeFromName(given).value_or(of_batch);
-  const bool ids = dtype == DType::kInt64 || dtype == DType::kInt32;
-  return ids ? DType::kInt64 : floatx;
+  const bool is_integer = dtype == DType::kInt64 || dtype == DType::kInt32;
+  return is_integer ? DType::kInt64 : floatx;
 }
 
 }  // namespace
 
 absl::StatusOr<Expr> InputValue(const Config& config, Expr batch, std::string_view what,
-                                DType floatx) {
+                                DType floatx, bool are_ids) {
   const ValueType type = batch.type();
   Dims given;
   for (size_t i = 1; i < type.dims.size(); ++i) given.push_back(type.dims[i].size);
@@ -31,6 +31,7 @@ absl::StatusOr<Expr> InputValue(const Config& config, Expr batch, std::string_vi
     dims.insert(dims.begin(), -1);
     batch = Reshape(batch, std::move(dims));
   }
+  if (are_ids) return Cast(batch, DType::kInt64);
   return Cast(batch, InputDType(config.String("dtype"), type.dtype, floatx));
 }
 
@@ -40,7 +41,9 @@ LayerClass InputLayer() {
           "Input", "A column of the data.",
           {Ints("shape", "Shape of one record, without the batch; none: that of the column.")
                .Optional(),
-           String("dtype", "Type of the values; none: int64 for an integer column, else float.")
+           String("dtype",
+                  "Type of the values; none: int64 for ids of an Embedding and for a column of "
+                  "integers that has a dtype, else float. A CSV file states none.")
                .Optional()
                .OneOf({"float32", "float64", "int32", "int64"}),
            String("feature", "The column; none: the name of the layer, or the only column.")

@@ -100,10 +100,11 @@ inline constexpr size_t kAnyNumberOfInputs = size_t{1} << 16;
 ClassRegistry<LayerClass>& Layers();
 
 // Gives a batch the shape and dtype that the Input `config` declares: [batch] counts as [batch, 1].
-// Keras' default dtype is floatx; integers (ids) stay integers, but bytes (pixels) do not. `what`
-// names the batch in errors. Errors: InvalidArgument for another shape.
+// Keras' default dtype is floatx; integers stay integers, but bytes (pixels) do not. `are_ids`: an
+// Embedding reads them, so they are integers, whatever the dtype is. `what` names the batch in
+// errors. Errors: InvalidArgument for another shape.
 absl::StatusOr<Expr> InputValue(const Config& config, Expr batch, std::string_view what,
-                                DType floatx);
+                                DType floatx, bool are_ids = false);
 
 // Makes the schema of a layer: its own arguments, and those that Keras gives to every layer.
 ClassSchema LayerSchema(std::string_view name, std::string_view doc,

@@ -1,0 +1,147 @@
+#include "common/data/column_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include "common/base/printable.h"
+#include "common/base/status.h"
+#include "common/data/convert.h"
+#include "common/data/dataset.h"
+#include "common/data/table.h"
+#include "proto/job.pb.h"
+
+namespace cohort {
+namespace {
+
+// float32 holds every integer below it.
+constexpr double kExactFloats = 0x1p24;
+
+// True if the number is an integer, and the same one as before it became a T.
+template <typename T>
+bool IsExactInteger(T value) {
+  constexpr double kLimit = std::is_same_v<T, float> ? kExactFloats : 0x1p63;
+  return std::abs(value) < static_cast<T>(kLimit) && value == std::trunc(value);
+}
+
+template <typename T>
+bool IsGood(const ColumnCheck& check, T value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (check.finite && !std::isfinite(value)) return false;
+    if (!check.integers) return true;
+    if (!IsExactInteger(value)) return false;
+  }
+  const auto integer = static_cast<int64_t>(value);
+  return check.below == 0 || (integer >= 0 && integer < check.below);
+}
+
+// Says what is wrong with a number that is not good.
+template <typename T>
+std::string ProblemOf(const ColumnCheck& check, T value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (check.finite && !std::isfinite(value)) {
+      return fmt::format("{} cannot be a label", value);
+    }
+    if (std::is_same_v<T, float> && std::abs(value) >= kExactFloats) {
+      return fmt::format(
+          "{} may be rounded: float32 does not hold every integer from 2^24 on, and {} reads "
+          "integers; give the column dtype int64",
+          value, check.reader);
+    }
+    if (!IsExactInteger(value)) {
+      return fmt::format(
+          "{} is not an integer of 64 bits, and {} reads integers: correct the number, or cast the "
+          "column",
+          value, check.reader);
+    }
+  }
+  return fmt::format(
+      "{} does not lie in [0, {}), as {} needs it: correct the number, or raise input_dim or units",
+      static_cast<int64_t>(value), check.below, check.reader);
+}
+
+// "id", or "features"[2] for a number of several.
+std::string NameOf(const FeatureType& column, size_t element) {
+  const std::string name = fmt::format("\"{}\"", PrintableLine(column.name));
+  return column.dims.empty() ? name : fmt::format("{}[{}]", name, element);
+}
+
+}  // namespace
+
+absl::Status CheckNumbers(const ColumnCheck& check, const FeatureType& column, const void* values,
+                          size_t records, PlaceOfRecord place) {
+  if (!check.checks(column.dtype)) return absl::OkStatus();
+  const auto elements = static_cast<size_t>(NumElements(column.dims));
+  const auto* const bytes = static_cast<const std::byte*>(values);
+  absl::Status status;
+  WithType(column.dtype, [&](auto number) {
+    using T = decltype(number);
+    for (size_t i = 0; i < records * elements; ++i) {
+      std::memcpy(&number, bytes + i * sizeof(T), sizeof(T));
+      if (IsGood(check, number)) continue;
+      status = DataLoss("{}: column {}: {}", place(i / elements), NameOf(column, i % elements),
+                        ProblemOf(check, number));
+      return;
+    }
+  });
+  return status;
+}
+
+const v1::ColumnRead* FindRead(const v1::DatasetSpec& spec, const Table& table,
+                               const std::string& column) {
+  const auto find = [&](const std::string& name) {
+    const auto found = std::find_if(spec.reads().begin(), spec.reads().end(),
+                                    [&](const auto& read) { return read.column() == name; });
+    return found == spec.reads().end() ? nullptr : &*found;
+  };
+  if (const v1::ColumnRead* const read = find(column)) return read;
+  const std::vector<std::string> labels = LabelsOf(spec);
+  const auto is_label = [&](const std::string& name) {
+    return std::find(labels.begin(), labels.end(), name) != labels.end();
+  };
+  const auto features =
+      std::count_if(table.columns.begin(), table.columns.end(),
+                    [&](const Column& c) { return !c.is_text() && !is_label(c.name); });
+  if (is_label(column) || features != 1) return nullptr;
+  // The model names none, or an Input by its own name.
+  for (const v1::ColumnRead& read : spec.reads()) {
+    if (!is_label(read.column())) return &read;
+  }
+  return nullptr;
+}
+
+ColumnCheck CheckOf(const v1::ColumnRead* read, bool is_label) {
+  ColumnCheck check = {.finite = is_label};
+  if (read == nullptr) return check;
+  check.integers = read->dtype() == DTypeName(DType::kInt64);
+  check.below = read->below();
+  check.reader = read->reader();
+  return check;
+}
+
+absl::Status ReadColumnAs(const v1::ColumnRead* read, const ColumnCheck& check, const Table& table,
+                          Column* column) {
+  const DType before = column->dtype;
+  if (read != nullptr && column->open_dtype) {
+    column->dtype = DTypeFromName(read->dtype()).value_or(before);
+  }
+  const size_t count = table.records * static_cast<size_t>(column->elements());
+  const auto check_as = [&](DType dtype, const void* values) {
+    return CheckNumbers(check, {column->name, dtype, column->dims}, values, table.records,
+                        [&](size_t record) { return table.PlaceOf(record, column->name); });
+  };
+  if (!check.checks(IsFloating(column->stored) ? column->stored : before)) return absl::OkStatus();
+  if (column->is_integer() && (column->open_dtype || !IsFloating(before))) {
+    return check_as(column->stored, column->values->data());
+  }
+  // The numbers of the batch, except that an open dtype has rounded none of them.
+  const DType wide = column->open_dtype ? DType::kFloat64 : before;
+  std::vector<uint8_t> numbers(count * SizeOf(wide));
+  ConvertNumbers(column->stored, column->values->data(), wide, numbers.data(), count, column->scale,
+                 column->offset);
+  return check_as(wide, numbers.data());
+}
+
+}  // namespace cohort

@@ -1,0 +1,139 @@
+#include "common/model/column_reads.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/printable.h"
+#include "common/data/dataset.h"
+#include "common/model/layer_graph.h"
+#include "common/model/layers/layer_names.h"
+#include "common/model/losses/loss.h"
+#include "common/model/row_keys.h"
+#include "proto/job.pb.h"
+
+namespace cohort {
+namespace {
+
+using Reads = std::map<std::string, v1::ColumnRead>;  // by column
+
+constexpr std::string_view kInteger = "int64";
+
+// The columns that a model names: those of its Inputs and the labels. The data may have others.
+std::vector<FeatureType> NamedColumns(const v1::JobSpec& job) {
+  std::vector<FeatureType> columns;
+  const auto add = [&](const std::string& name) {
+    const bool known = std::any_of(columns.begin(), columns.end(),
+                                   [&](const FeatureType& c) { return c.name == name; });
+    if (!known) columns.push_back({name, DType::kFloat32, {}});
+  };
+  LayerNames names;
+  bool any = false;
+  for (const v1::LayerSpec& layer : job.model().layers()) {
+    std::string name = layer.name();
+    if (name.empty() && layer.shares().empty()) name = names.Next(layer.class_name());
+    if (layer.class_name() != "Input") continue;
+    any = true;
+    const auto feature = layer.config().find("feature");
+    const bool given = feature != layer.config().end() && !feature->second.s().empty();
+    add(given ? feature->second.s() : name);
+  }
+  if (!any) add("");
+  for (const std::string& label : LabelsOf(job.data().train())) add(label);
+  return columns;
+}
+
+// What an integer dtype, or several readers, ask for together.
+void AddIntegers(const std::string& column, int64_t below, std::string reader, Reads* reads) {
+  v1::ColumnRead& read = (*reads)[column];
+  const bool is_closer = read.below() == 0 || (below > 0 && below < read.below());
+  if (read.dtype() == kInteger && !is_closer) return;
+  read.set_column(column);
+  read.set_dtype(std::string(kInteger));
+  read.set_below(below > 0 ? below : read.below());
+  read.set_reader(std::move(reader));
+}
+
+void AddFloats(const std::string& column, const std::string& floatx, Reads* reads) {
+  v1::ColumnRead& read = (*reads)[column];
+  if (!read.dtype().empty()) return;
+  read.set_column(column);
+  read.set_dtype(floatx);
+}
+
+Reads ReadsOfInputs(const LayerGraph& graph, const std::vector<FeatureType>& columns,
+                    const std::string& floatx) {
+  Reads reads;
+  const std::vector<const GraphLayer*> readers = ReadersOfIds(graph);
+  for (size_t i = 0; i < graph.layers.size(); ++i) {
+    const GraphLayer& layer = graph.layers[i];
+    if (layer.feature < 0) continue;
+    const std::string& column = columns[static_cast<size_t>(layer.feature)].name;
+    const std::string dtype = Config(layer.config).String("dtype");
+    const auto quoted = [](const GraphLayer& of) {
+      return fmt::format("layer \"{}\"", PrintableLine(of.name));
+    };
+    if (readers[i] != nullptr) {
+      AddIntegers(column, Config(readers[i]->config).Int("input_dim"), quoted(*readers[i]), &reads);
+    } else if (dtype.starts_with("int")) {
+      AddIntegers(column, 0, fmt::format("{} of dtype {}", quoted(layer), dtype), &reads);
+    } else {
+      AddFloats(column, floatx, &reads);
+    }
+  }
+  return reads;
+}
+
+// The number of classes of an output: the units of the Dense layer before its activations. 0: only
+// the built model knows.
+int64_t ClassesOf(const LayerGraph& graph, const GraphOutput& output) {
+  size_t at = static_cast<size_t>(output.layer);
+  const auto name = [&] { return std::string_view(graph.layers[at].layer_class->schema.name); };
+  while (name() == "Activation" || name() == "Softmax") {
+    at = static_cast<size_t>(graph.layers[at].inputs[0]);
+  }
+  return name() == "Dense" ? Config(graph.layers[at].config).Int("units") : 0;
+}
+
+const v1::ClassConfig& LossOf(const v1::CompileSpec& compile, const std::string& output) {
+  for (const v1::OutputLoss& loss : compile.losses()) {
+    if (compile.losses_size() == 1 || loss.output() == output) return loss.loss_class();
+  }
+  return compile.loss_class();
+}
+
+void SetReads(const Reads& inputs, const LayerGraph& graph, const v1::JobSpec& job,
+              v1::DatasetSpec* dataset) {
+  dataset->clear_reads();
+  Reads reads = inputs;
+  const std::vector<std::string> labels = LabelsOf(*dataset);
+  for (size_t i = 0; i < std::min(labels.size(), graph.outputs.size()); ++i) {
+    const v1::ClassConfig& loss = LossOf(job.compile(), graph.outputs[i].name);
+    const auto found = Losses().Find(loss.class_name());
+    if (found.ok() && (*found)->label == LossClass::Label::kClassNumber) {
+      AddIntegers(labels[i], ClassesOf(graph, graph.outputs[i]),
+                  fmt::format("the loss {}", (*found)->schema.name), &reads);
+    } else {
+      AddFloats(labels[i], job.model().dtype(), &reads);
+    }
+  }
+  for (auto& [column, read] : reads) {
+    if (read.dtype() == kInteger || read.dtype() == "float64") *dataset->add_reads() = read;
+  }
+}
+
+}  // namespace
+
+void SetColumnReads(v1::JobSpec* job) {
+  v1::DataSpec* const data = job->mutable_data();
+  const std::vector<FeatureType> columns = NamedColumns(*job);
+  const auto graph = MakeLayerGraph(*job, columns, nullptr);
+  if (!graph.ok()) return;
+  const Reads inputs = ReadsOfInputs(*graph, columns, job->model().dtype());
+  SetReads(inputs, *graph, *job, data->mutable_train());
+  if (data->has_validation()) SetReads(inputs, *graph, *job, data->mutable_validation());
+}
+
+}  // namespace cohort
