@@ -43,8 +43,8 @@ TEST_CASE("a service answers whether its process takes part in a group") {
     REQUIRE(PeerStreamName::Parse(name.ToString())->asks);
     Recorder recorder;
     if (by_socket) {
-      const auto stream =
-          SocketStream::Dial(&sockets, (*server)->addresses()[0], name.ToString(), &recorder);
+      const auto stream = SocketStream::Dial(&sockets, (*server)->addresses()[0],
+                                             {.name = name.ToString(), .token = ""}, &recorder);
       while (recorder.closed() == 0 && sockets.PollOnce(TestDeadline())) {
       }
     } else {

@@ -16,8 +16,8 @@ double KernelSeconds(const std::vector<StepProfile::Row>& rows) {
   return sum;
 }
 
-std::string Table(std::string_view title, const std::vector<StepProfile::Row>& rows,
-                  uint64_t steps) {
+std::string TableOf(std::string_view title, const std::vector<StepProfile::Row>& rows,
+                    uint64_t steps) {
   size_t width = title.size();
   for (const StepProfile::Row& row : rows) width = std::max(width, row.name.size());
   std::string text = fmt::format("\n{:<{}}  {:>6}  {:>9}  {:>6}  {:>9}  {:>8}  {:>7}\n", title,
@@ -54,8 +54,8 @@ std::string ProfileText(const StepProfile& profile, int64_t batch_size, double u
                    phase.seconds / steps * 1e3);
   }
   if (profile.ByOp().empty()) return text;
-  text += Table("layer", profile.ByLayer(), profile.steps());
-  text += Table("operation", profile.ByOp(), profile.steps());
+  text += TableOf("layer", profile.ByLayer(), profile.steps());
+  text += TableOf("operation", profile.ByOp(), profile.steps());
   return text;
 }
 

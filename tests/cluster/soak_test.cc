@@ -1,5 +1,6 @@
-// A long run beside kills, cuts and slow links, with checkpoints every few seconds: it ends with the right weights, and
-// nothing grows. COHORT_SOAK_SECONDS is how long each of the two cases disturbs its cluster.
+// A long run beside kills, cuts and slow links, with checkpoints every few seconds: it ends with
+// the right weights, and nothing grows. COHORT_SOAK_SECONDS is how long each of the two cases
+// disturbs its cluster.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +30,8 @@ int SoakSeconds() {
   return given == nullptr ? 60 : std::atoi(given);
 }
 
-// A job that is long enough for the soak at the pace of Soak, with a checkpoint every 5 seconds, or 20 in a long soak.
+// A job that is long enough for the soak at the pace of Soak, with a checkpoint every 5 seconds, or
+// 20 in a long soak.
 std::string SoakJob(const std::string& strategy, int epochs) {
   std::string job = StormJob(epochs, /*checkpoint_steps=*/100);
   const auto replace = [&job](const std::string& from, const std::string& to) {
@@ -86,7 +88,8 @@ class Soak : public Scenario {
     for (int i = 0; i < kServers; ++i) Release(i);
   }
 
-  // After Disturb. What a task used at most may not be above what it used at most in the first third.
+  // After Disturb. What a task used at most may not be above what it used at most in the first
+  // third.
   void CheckGates() {
     for (const TaskRole role : {TaskRole::kChief, TaskRole::kWorker, TaskRole::kPs}) {
       const Usage early = early_[role], all = all_[role];
