@@ -87,11 +87,6 @@ absl::Status ClosingStep::OnPsMessage(int ps, const v1::PsToChief& message) {
   if (message.has_step_summed()) return Annotate(OnSummed(ps, message), name);
   const bool known =
       AnswersTo(close_requests_, ps, message) || AnswersTo(sum_requests_, ps, message);
-  if (known && message.has_progress()) {
-    progress_.try_emplace(ps, since_us_)
-        .first->second.Note(message.progress().bytes(), context_->now_us);
-    return absl::OkStatus();
-  }
   if (known && message.request() != 0 && message.status().code() != 0) {
     return Annotate(StatusFromProto(message.status()),
                     fmt::format("{} could not close step {}", name, close_.step()));
@@ -135,16 +130,14 @@ void ClosingStep::OnPsReturned(int ps, const v1::PsHello& hello) {
 
 // A server that was away has been asked again when it came back.
 absl::Status ClosingStep::Tick() const {
-  for (const int ps : waits_for_) {
-    const auto found = progress_.find(ps);
-    const ProgressWatch progress =
-        found == progress_.end() ? ProgressWatch(since_us_) : found->second;
-    if (context_->now_us - progress.moved_us() < context_->options.close_deadline_us) continue;
-    return DeadlineExceeded("{} does not close step {}: it has applied {}",
-                            TaskName(context_->options, PsTask(ps)), close_.step(),
-                            progress.ToString(context_->now_us));
-  }
-  return absl::OkStatus();
+  const int64_t us = context_->now_us - since_us_;
+  if (waits_for_.empty() || us < context_->options.close_deadline_us) return absl::OkStatus();
+  const int ps = *waits_for_.begin();
+  absl::Status late =
+      DeadlineExceeded("{} has not closed step {} for {} s",
+                       TaskName(context_->options, PsTask(ps)), close_.step(), us / 1'000'000);
+  SetFailure(&late, {.role = "ps", .index = ps, .retryable = true});
+  return late;
 }
 
 std::string ClosingStep::Waiting() const {

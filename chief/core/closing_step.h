@@ -13,7 +13,6 @@
 #include "chief/core/core_context.h"
 #include "chief/core/open_step.h"
 #include "chief/core/outbox.h"
-#include "chief/core/progress_watch.h"
 #include "common/base/exact_sum.h"
 
 namespace cohort {
@@ -75,7 +74,6 @@ class ClosingStep {
   v1::StepPosition next_;
   std::set<int> waits_for_;  // the servers that have not acknowledged
   const int64_t since_us_ = context_->now_us;
-  std::map<int, ProgressWatch> progress_;   // by server that has reported any
   std::map<int, uint64_t> close_requests_;  // the newest CloseStep to each server
   std::map<int, uint64_t> sum_requests_;    // SumStep to the servers that have not answered
   // The squares so far, by optimizer and variable.

@@ -90,7 +90,6 @@ void CoordinatorCore::Tick(int64_t now_us) {
   rollback_.Tick(context_.now_us);
   cut_.Tick(context_.now_us);
   if (absl::Status late = steps_.Tick(); !late.ok()) {
-    SetFailure(&late, {.role = "ps", .retryable = true});
     FailStep(std::move(late));
   }
   recall_due_ = true;

@@ -57,8 +57,10 @@ absl::Status WriteNewSecret(const std::string& path) {
     return Internal("the system has no random numbers for {}", path);
   }
   unlink(path.c_str());
-  return WithExitCode(CreatePrivateFile(path, Hexadecimal(bytes.data(), bytes.size()) + "\n"),
-                      ExitCode::kCantCreate);
+  const absl::Status made = CreatePrivateFile(path, Hexadecimal(bytes.data(), bytes.size()) + "\n");
+  // There may be space later.
+  const bool is_full = absl::IsResourceExhausted(made);
+  return WithExitCode(made, is_full ? ExitCode::kTempFail : ExitCode::kCantCreate);
 }
 
 }  // namespace cohort

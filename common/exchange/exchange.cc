@@ -157,8 +157,9 @@ void Exchange::Look(size_t s, int64_t now_us, ExchangeSink* sink) {
   if (verdict == RequestWatch::Verdict::kSlow) sink->OnSlow(route, Progress(s, moved, now_us));
   if (verdict != RequestWatch::Verdict::kSilent) return;
   sink->Reset(route);
-  // An older server keeps the pull of a step without a promise until the step before is closed.
-  if (pull_step_ > 0 && !PushPending(s) && !servers_[s].later) return Retry(s, now_us);
+  // An older server keeps the pull of a step without a sign of life until the step before is closed.
+  const bool signals = servers_[s].later || servers_[s].life_sign;
+  if (pull_step_ > 0 && !PushPending(s) && !signals) return Retry(s, now_us);
   OnLost(route.ps,
          DeadlineExceeded("no answer for {} ms; {}", watch.quiet_us(now_us) / 1000,
                           Progress(s, moved, now_us)),
@@ -241,6 +242,7 @@ void Exchange::OnResponse(uint32_t ps, const v1::PushPullResponseHeader& header,
     payload = payload.subspan(fields);
   }
   server.watch.Heard(now_us);
+  if (header.more() && header.pushes().empty() && header.pulls().empty()) server.life_sign = true;
   if (!ServerPending(static_cast<size_t>(s))) {
     server.phase = Phase::kIdle;
     server.backoff_us = 0;

@@ -130,7 +130,8 @@ class Exchange {
 
   struct Server {
     Phase phase = Phase::kIdle;
-    bool later = false;  // the server promised to answer a pull later
+    bool later = false;      // the server promised to answer a pull later
+    bool life_sign = false;  // it has said that it keeps the request
     uint64_t sequence = 0;
     int64_t due_us = 0;
     RequestWatch watch;             // watches the request in flight

@@ -66,11 +66,17 @@ std::string HostName() {
   return name;
 }
 
+uint64_t MachineMemoryBytes() {
+  return static_cast<uint64_t>(std::max(0L, sysconf(_SC_PHYS_PAGES))) *
+         static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+namespace {
+
 // All of the machine's memory, if the kernel does not tell what is available (before 3.14).
-uint64_t MachineMemoryBytes(const MemorySources& sources) {
-  const uint64_t all = static_cast<uint64_t>(std::max(0L, sysconf(_SC_PHYS_PAGES))) *
-                       static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  std::ifstream file(sources.machine);
+uint64_t FreeMemoryBytes(const std::string& meminfo) {
+  const uint64_t all = MachineMemoryBytes();
+  std::ifstream file(meminfo);
   std::string line;
   while (std::getline(file, line)) {
     std::istringstream words(line);  // "MemAvailable:   22113456 kB"
@@ -82,8 +88,10 @@ uint64_t MachineMemoryBytes(const MemorySources& sources) {
   return all;
 }
 
+}  // namespace
+
 uint64_t AvailableMemoryBytes(const MemorySources& sources) {
-  uint64_t bytes = MachineMemoryBytes(sources);
+  uint64_t bytes = FreeMemoryBytes(sources.machine);
   std::ifstream own(sources.own_cgroups);
   std::string line;  // "0::/path" (v2), "4:memory:/path" (v1)
   while (std::getline(own, line)) {

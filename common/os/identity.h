@@ -31,11 +31,11 @@ struct MemorySources {
   std::string machine = "/proc/meminfo";
 };
 
-// What the machine has available now, with what this process has already. 0: unknown.
-uint64_t MachineMemoryBytes(const MemorySources& sources = {});
+// All memory of the machine. 0: unknown.
+uint64_t MachineMemoryBytes();
 
-// Memory that this process may use: the smallest of MachineMemoryBytes and the limits of its
-// cgroups and their parents. 0: unknown.
+// Memory that this process may use: the smallest of what the machine has available now, with what
+// this process has already, and the limits of its cgroups and their parents. 0: unknown.
 uint64_t AvailableMemoryBytes(const MemorySources& sources = {});
 
 // Cores that this process may use by its affinity mask and its cgroup's CPU quota; at least 1.

@@ -113,7 +113,7 @@ class FullDisk(unittest.TestCase):
             local = Local(self, directory, limit=NO_FILES)
             self.assertEqual(local.process.wait(timeout=60 * SCALE), 175)
             local.reader.join()
-            self.assertRegex(local.text, r"cohort-chief: error: cannot write \S+/chief\.lock: File too large")
+            self.assertRegex(local.text, r"cohort: error: cannot write \S+/secret: File too large")
 
     def test_the_launcher_outlives_what_it_cannot_write(self):
         with Directory() as directory, open(os.path.join(directory, "out"), "w", encoding="utf-8") as out:

@@ -106,7 +106,7 @@ class Container(unittest.TestCase):
             copied = [text for instruction, text in self.stages[variant].instructions
                       if instruction == "COPY" and "--from" in text]
             self.assertEqual(copied, ["--from=build-%s %s/%s /usr/local/%s" % (variant, step.group(6), folder, folder)
-                                      for folder in ("bin", "share")])
+                                      for folder in ("bin", "libexec", "share")])
         self.assertEqual(list(self.stages)[-1], "cpu")
         self.assertIn("/build\n", read(".dockerignore"))
 

@@ -97,7 +97,7 @@ TEST_CASE("a planted bug is found") {
        {"the chief changes the mode while closures of the old one run",
         PlantedBug::kChiefChangesModeEarly, 400},
        {"the chief changes the mode before the journal has the results of the old one",
-        PlantedBug::kChiefChangesModeUnsettled, 2000},
+        PlantedBug::kChiefChangesModeUnsettled, 8000},
        {"a restarted chief returns to the mode of the job file", PlantedBug::kChiefForgetsMode,
         400}}));
   CheckFinds(name, bug, most);

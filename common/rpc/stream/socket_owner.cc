@@ -7,6 +7,7 @@
 #include <linux/sock_diag.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -120,6 +121,8 @@ std::optional<uid_t> SocketOwners::OwnerOfPeer(const TcpEnds& ends) {
   const std::optional<uid_t> owner = AskKernel(ends, &answers);
   return answers ? owner : ReadTables(ends);
 }
+
+bool SocketOwners::can_tell() const { return netlink_.ok() || access("/proc/net/tcp", R_OK) == 0; }
 
 // The kernel answers within the call of send.
 std::optional<uid_t> SocketOwners::AskKernel(const TcpEnds& ends, bool* answers) {

@@ -41,6 +41,8 @@ class SocketOwners {
   SocketOwners();
 
   std::optional<uid_t> OwnerOfPeer(const TcpEnds& ends);
+  // False if this system has neither of the two ways.
+  bool can_tell() const;
 
   // The two ways, for tests.
   //
