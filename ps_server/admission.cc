@@ -5,33 +5,32 @@
 namespace cohort {
 
 Admission::Wait Admission::Of(const RequestView& request, uint64_t promised) const {
-  if (request.has_push) {
-    if (const Wait wait = OfPush(request); wait != Wait::kNone) return wait;
-    // A step may need the push. The pull beside it is answered LATER as a rule.
-    if (request.push.step.sync()) return Wait::kNone;
-  } else if (data_path_->MustWait(request)) {
-    return Wait::kStep;
+  if (!request.has_push) {
+    if (data_path_->MustWait(request)) return Wait::kStep;
+    return MayAnswer(request, promised) ? Wait::kNone : Wait::kAnswers;
   }
-  // One answer is always admitted.
-  const uint64_t unsent = memory_->answers()->bytes() + promised;
-  if (unsent == 0 || request.pull_sections.empty()) return Wait::kNone;
-  return unsent + AnswerBytes(request) > memory_->most_answers() ? Wait::kAnswers : Wait::kNone;
+  // A step may need the push. The pull beside it is answered LATER as a rule.
+  if (request.push.step.sync()) {
+    if (!data_path_->MayStage(request, memory_->most_early())) return Wait::kEarly;
+  } else {
+    if (!MayAnswer(request, promised)) return Wait::kAnswers;
+    if (snapshots_->HoldAny() && !MayCopy(data_path_->BytesToCopy(request))) {
+      return Wait::kSnapshot;
+    }
+  }
+  return memory_->short_of_memory() ? Wait::kShort : Wait::kNone;
 }
 
-Admission::Wait Admission::OfPush(const RequestView& request) const {
-  if (memory_->short_of_memory()) return Wait::kShort;
-  if (request.push.step.sync()) {
-    const uint64_t most = memory_->most_early();
-    return data_path_->MayStage(request, most) ? Wait::kNone : Wait::kEarly;
-  }
-  if (snapshots_->empty()) return Wait::kNone;
-  return MayCopy(data_path_->BytesToCopy(request)) ? Wait::kNone : Wait::kSnapshot;
+// One answer is always admitted.
+bool Admission::MayAnswer(const RequestView& request, uint64_t promised) const {
+  const uint64_t unsent = memory_->answers()->bytes() + promised;
+  if (unsent == 0 || request.pull_sections.empty()) return true;
+  return unsent + AnswerBytes(request) <= memory_->most_answers();
 }
 
 bool Admission::MayCopy(uint64_t more) const {
-  if (more == 0) return true;
-  return data_path_->SupersededBytes() + snapshots_->SupersededBytes() + more <=
-         memory_->most_superseded();
+  return more == 0 || snapshots_->MayKeep(more, memory_->most_superseded(),
+                                          [this] { return data_path_->SupersededBytes(); });
 }
 
 }  // namespace cohort

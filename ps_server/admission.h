@@ -18,10 +18,10 @@ class Admission {
   enum class Wait : uint8_t {
     kNone,
     kStep,      // the step that it pulls for is not open
-    kSnapshot,  // its push would copy more than a snapshot may keep
     kEarly,     // its gradient came before its turn, and many others did
     kAnswers,   // its values would be sent behind too many others
-    kShort,     // memory is short: its push is answered a little later
+    kSnapshot,  // its push would copy more than a snapshot may keep
+    kShort,     // memory is short: its push is answered a little later; nothing else delays it
   };
 
   // All outlive this.
@@ -34,13 +34,13 @@ class Admission {
   uint64_t AnswerBytes(const RequestView& request) const {
     return data_path_->PulledBytes(request);
   }
-  // True if older values that take `more` bytes may be kept beside those that are.
+  // True if older values that take `more` bytes may be kept beside those that are; then they count.
   bool MayCopy(uint64_t more) const;
 
   ServerMemory* memory() const { return memory_; }
 
  private:
-  Wait OfPush(const RequestView& request) const;
+  bool MayAnswer(const RequestView& request, uint64_t promised) const;
 
   const DataPath* const data_path_;
   const PendingSnapshots* const snapshots_;

@@ -157,6 +157,11 @@ bool DataPath::MustWait(const RequestView& request) const {
 }
 
 bool DataPath::MayStage(const RequestView& request, uint64_t most) const {
+  uint64_t copied = 0;
+  for (const PushSectionView& section : request.push_sections) {
+    copied += StagedStep::CopiedBytes(section.entries);
+  }
+  if (EarlyBytes() + copied <= most) return true;
   const uint64_t early =
       SumOfSections(tablets(), request.push_sections, [&](Tablet* tablet, const auto& section) {
         return tablet->BytesIfEarly(request.push, section);
@@ -182,10 +187,6 @@ uint64_t DataPath::BytesToCopyAtClose() const {
 
 uint64_t DataPath::SupersededBytes() const {
   return SumOfTablets(tablets(), [](Tablet* tablet) { return tablet->superseded_bytes(); });
-}
-
-uint64_t DataPath::EarlyBytes() const {
-  return SumOfTablets(tablets(), [](Tablet* tablet) { return tablet->early_bytes(); });
 }
 
 void DataPath::Reclaim() {

@@ -78,13 +78,16 @@ class DataPath {
   bool MustWait(const RequestView& request) const;
 
   // What Admission asks; see Tablet. MayStage: false if the request's gradients came before their
-  // turn, and they and all others that did would take more than `most` bytes.
+  // turn, and they and all others that did would take more than `most` bytes. It takes no lock
+  // unless they would if they did.
   bool MayStage(const RequestView& request, uint64_t most) const;
   uint64_t BytesToCopy(const RequestView& request) const;
   uint64_t BytesToCopyAtClose() const;
   uint64_t PulledBytes(const RequestView& request) const;
   uint64_t SupersededBytes() const;
-  uint64_t EarlyBytes() const;
+  uint64_t EarlyBytes() const { return early_bytes_.load(); }
+  // For Tablet::Options.
+  std::atomic<uint64_t>* early_bytes() { return &early_bytes_; }
   // A snapshot has ended: releases the memory that only it needed.
   void Reclaim();
 
@@ -129,6 +132,7 @@ class DataPath {
   const Clock* const clock_;
   ApplyLog* const log_;
   std::atomic<uint64_t> generation_{0};
+  std::atomic<uint64_t> early_bytes_{0};
   // Held while a step is closed: a chief that takes over sees all of a close or nothing of it.
   mutable Mutex close_mu_ ABSL_ACQUIRED_BEFORE(mu_);
   CloseProgress steps_ ABSL_GUARDED_BY(close_mu_);

@@ -119,7 +119,7 @@ TEST_CASE("a pull that waits for its step gets signs of life, again and again") 
   client.handler->OnFrame(client.encoder.Finish(header));
   CHECK(client.stream->answers == 0);
   for (int signs = 1; signs <= 3; ++signs) {
-    client.parked.Tick();
+    client.parked.SendLifeSigns();
     REQUIRE(client.stream->answers == signs);
     PushPullDecoder decoder;
     v1::PushPullResponseHeader sign;
@@ -132,7 +132,7 @@ TEST_CASE("a pull that waits for its step gets signs of life, again and again") 
   ps.RunBackground();
   client.parked.Release();
   CHECK(client.stream->answers == 4);
-  client.parked.Tick();
+  client.parked.SendLifeSigns();
   CHECK(client.stream->answers == 4);
 }
 

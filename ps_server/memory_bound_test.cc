@@ -1,6 +1,8 @@
 // What clients and snapshots can make a server hold.
+#include <atomic>
 #include <deque>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "common/rpc/push_pull/push_pull_codec.h"
@@ -31,9 +33,10 @@ class LazyStream : public Stream {
 // A server of one variable of a megabyte, which clients make hold at most a few of them.
 class Server {
  public:
-  explicit Server(uint64_t room)
+  explicit Server(uint64_t room, const ParkedRequests::Options& parked = {})
       : ps_(0, nullptr, nullptr, {.block_bytes = 64 << 10, .run_bytes = kBytes},
-            {.memory_bytes = room, .least_room = room}) {
+            {.memory_bytes = room, .least_room = room}),
+        parked_(ps_.core->data_path(), ps_.core->admission(), parked) {
     ps_.Adopt(1, 1);
     ps_.Assign(1, Layout({Variable("w", {kElements}, 0)}, Sgd(1)));
     ps_.RunBackground();
@@ -54,6 +57,16 @@ class Server {
     REQUIRE(ps_.Push(0, 0, closure_++, std::vector<float>(kElements, 1)).status() == v1::APPLIED);
   }
   uint64_t NextClosure() { return closure_++; }
+  void Close(uint64_t step, uint32_t members) {
+    v1::ChiefToPs message;
+    message.set_generation(1);
+    v1::CloseStep* const close = message.mutable_close_step();
+    close->set_step(step);
+    close->set_step_try(1);
+    close->set_timeline(1);
+    for (uint32_t i = 0; i < members; ++i) close->add_members()->set_index(i);
+    ps_.Deliver(1, message);
+  }
 
   int sent = 0;
 
@@ -62,22 +75,29 @@ class Server {
   CodecCounters counters_;
   HeldBytes held_{size_t{1} << 30};
   Pins pins_{size_t{1} << 30};
-  ParkedRequests parked_{ps_.core->data_path(), ps_.core->admission()};
+  ParkedRequests parked_;
   std::shared_ptr<const RequestContext> context_;
   uint64_t closure_ = 0;
 };
 
 struct Client {
   explicit Client(Server* s) : server(s), handler(s->context(), stream) {}
-  void Pull() {
+  void Pull(uint64_t step = 0) {
     v1::PushPullHeader header = Header();
-    v1::PullSection* const section = header.mutable_pull()->add_sections();
-    section->set_term(1);
-    section->add_entries();
+    header.mutable_pull()->set_step(step);
+    AddPull(&header);
     handler.OnFrame(encoder.Finish(header));
   }
-  void Push(const StepMembership& step = {}) {
+  void Push(const StepMembership& step = {}) { SendPush(Header(), step); }
+  void PushAndPull() {
     v1::PushPullHeader header = Header();
+    AddPull(&header);
+    SendPush(std::move(header), {});
+  }
+  bool answered() const { return !stream->frames.empty(); }
+  void Read() { stream->frames.clear(); }
+
+  void SendPush(v1::PushPullHeader header, const StepMembership& step) {
     v1::PushPart* const push = header.mutable_push();
     push->mutable_id()->set_closure(server->NextClosure());
     push->set_timeline(1);
@@ -93,9 +113,11 @@ struct Client {
     encoder.Append(values, 0, kBytes);
     handler.OnFrame(encoder.Finish(header));
   }
-  bool answered() const { return !stream->frames.empty(); }
-  void Read() { stream->frames.clear(); }
-
+  static void AddPull(v1::PushPullHeader* header) {
+    v1::PullSection* const section = header->mutable_pull()->add_sections();
+    section->set_term(1);
+    section->add_entries();
+  }
   v1::PushPullHeader Header() {
     v1::PushPullHeader header;
     header.set_sequence(++sequence);
@@ -182,19 +204,13 @@ TEST_CASE(
   CHECK(!push(2));
   CHECK(!push(6));
   CHECK(early() == 2 * kBytes);
-  server.parked().Tick();
+  server.parked().Release();
   CHECK(early() == 2 * kBytes);
   CHECK(push(1));
   CHECK(push(0));
   CHECK(early() == 0);
   CHECK(std::ranges::all_of(clients, [](const auto& client) { return client->answered(); }));
-  v1::ChiefToPs close;
-  close.set_generation(1);
-  close.mutable_close_step()->set_step(1);
-  close.mutable_close_step()->set_step_try(1);
-  close.mutable_close_step()->set_timeline(1);
-  for (uint32_t i = 0; i < 7; ++i) close.mutable_close_step()->add_members()->set_index(i);
-  server.ps().Deliver(1, close);
+  server.Close(1, /*members=*/7);
   CHECK(server.ps().Pull(0, 0)[0] == -1);
 }
 
@@ -226,6 +242,105 @@ TEST_CASE("a server that is short of memory delays pushes, and no pulls") {
   CHECK(server.memory().Note(0, 0, 0));
   server.parked().Release();
   CHECK(client.answered());
+}
+
+TEST_CASE("a push waits for the file of a snapshot only for a time, and not for its sync") {
+  Server server(4 * kBytes, {.snapshot_patience = Duration::zero()});
+  server.ps().TakeSnapshot(1, 7, "/shared/cut");
+  Client client(&server);
+  client.Push();
+  CHECK(!client.answered());
+  server.parked().Release();
+  CHECK(client.answered());
+  CHECK(server.version() == 1);
+  server.ps().RunBackground();
+  CHECK(server.ps().written_values == std::vector<float>(kElements, 0));
+  PendingSnapshots snapshots;
+  const auto job = std::make_shared<SnapshotJob>();
+  snapshots.Add(job);
+  CHECK(snapshots.HoldAny());
+  job->DropAll();
+  CHECK(!snapshots.HoldAny());
+  CHECK(!snapshots.empty());
+}
+
+TEST_CASE("a server that is short of memory copies no more early gradients than others") {
+  Server server(16 * kBytes, {.delay = Duration::zero()});  // two of them are copied
+  REQUIRE(server.memory().Note(/*held=*/16 * kBytes, 0, 0));
+  std::vector<std::unique_ptr<Client>> clients;
+  const auto push = [&](uint32_t index) {
+    clients.push_back(std::make_unique<Client>(&server));
+    clients.back()->Push({.step = 1, .step_try = 1, .index = index});
+    server.parked().Release();
+    return clients.back()->answered();
+  };
+  CHECK(push(5));
+  CHECK(push(3));
+  CHECK(!push(4));
+  CHECK(server.ps().core->data_path()->EarlyBytes() == 2 * kBytes);
+  CHECK(push(0));
+}
+
+TEST_CASE("a server that is short of memory keeps the limit of answers") {
+  Server server(4 * kBytes, {.delay = Duration::zero()});  // one answer
+  REQUIRE(server.memory().Note(/*held=*/4 * kBytes, 0, 0));
+  Client first(&server);
+  first.Pull();
+  CHECK(first.answered());
+  Client second(&server);
+  second.PushAndPull();
+  server.parked().Release();
+  CHECK(!second.answered());
+  first.Read();
+  server.parked().Release();
+  CHECK(second.answered());
+}
+
+TEST_CASE("the figures of the ledger are there while a tablet is busy") {
+  Server server(16 * kBytes);
+  Client client(&server);
+  client.Push({.step = 1, .step_try = 1, .index = 3});
+  Tablet& tablet = *server.ps().core->data_path()->tablets()->tablets[0];
+  uint64_t early = 0;
+  uint64_t superseded = 1;
+  const auto busy = [&](const ShardInfo&, int, int64_t, int64_t, std::span<uint8_t>) {
+    std::thread([&] {
+      early = server.ps().core->data_path()->EarlyBytes();
+      superseded = server.superseded();
+    }).join();
+    return absl::OkStatus();
+  };
+  REQUIRE(tablet.Fill(busy).ok());
+  CHECK(early == kBytes);
+  CHECK(superseded == 0);
+}
+
+// Nobody ticks here: a pull that is kept just behind the close of its step would wait forever.
+TEST_CASE("a pull that comes while its step is opened is answered") {
+  Server server(size_t{1} << 40);
+  Client client(&server);
+  constexpr uint64_t kSteps = 100000;
+  std::atomic<uint64_t> begun{1};
+  std::atomic<uint64_t> closed{1};
+  std::thread closer([&] {
+    for (uint64_t step = 1; step < kSteps; ++step) {
+      while (begun.load() <= step) std::this_thread::yield();
+      server.Close(step, 0);
+      server.parked().Release();
+      closed.store(step + 1);
+    }
+  });
+  uint64_t lost = 0;
+  for (uint64_t step = 2; step <= kSteps; ++step) {
+    begun.store(step);
+    client.Pull(step);
+    while (closed.load() < step) std::this_thread::yield();
+    lost += client.answered() ? 0 : 1;
+    server.parked().Release();
+    client.Read();
+  }
+  closer.join();
+  CHECK(lost == 0);
 }
 
 TEST_CASE("the room is what the limit leaves besides the values, and the machine is shared") {

@@ -122,10 +122,7 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(Options 
   };
   environment.figures = [s = server.get()] { return s->Figures(); };
   server->core_ = std::make_unique<PsCore>(server->CoreOptions(), std::move(environment));
-  server->core_->memory()->answers()->OnSent([s = server.get()] {
-    if (!s->service_.has_parked()) return;
-    s->tablet_work_.Post([s] { s->service_.ReleaseParked(); });
-  });
+  server->core_->memory()->answers()->OnSent([s = server.get()] { s->ReleaseLater(); });
   server->local_ = std::make_shared<LocalRequests>(server->core_->data_path());
   if (server->options_.local_servers != nullptr) {
     server->options_.local_servers->Add(server->options_.incarnation, server->options_.index,
@@ -159,7 +156,10 @@ absl::Status ParameterServer::Listen() {
 ParameterServer::~ParameterServer() {
   if (options_.local_servers != nullptr) options_.local_servers->Remove(options_.incarnation);
   if (local_ != nullptr) local_->End();
-  if (core_ != nullptr) core_->memory()->answers()->OnSent(nullptr);
+  if (core_ != nullptr) {
+    core_->memory()->answers()->OnSent(nullptr);
+    core_->DropSnapshots();  // the close of a step may wait for one
+  }
   served_.Kill(Unavailable("ps:{} has ended", options_.index));
   tablet_work_.Drop();
   background_.Drop();
@@ -188,8 +188,17 @@ void ParameterServer::KeepLedger() {
                        {"superseded", superseded}});
   }
   if (!service_.has_parked()) return;
-  memory.answers()->EndIdle(kAnswerPatience);
-  service_.TickParked();
+  if (service_.answers_wait()) memory.answers()->EndIdle(kAnswerPatience);
+  service_.SendLifeSigns();
+  ReleaseLater();
+}
+
+void ParameterServer::ReleaseLater() {
+  if (!service_.has_parked() || release_posted_.exchange(true)) return;
+  tablet_work_.Post([this] {
+    release_posted_ = false;
+    service_.ReleaseParked();
+  });
 }
 
 std::string ParameterServer::StatusLine() const {

@@ -50,8 +50,8 @@ class ParameterServer : public ServingTask {
   // chief_wait.
   // Also calls KeepLedger.
   absl::Status Tick() override;
-  // Notes what memory is used for, and releases requests that wait. To be called several times a
-  // second.
+  // Notes what memory is used for, and looks after requests that wait. To be called several times a
+  // second. Waits for no tablet: the thread that calls it watches the others.
   void KeepLedger();
   std::optional<TaskEnd> end() const override { return served_.end(); }
   std::string StatusLine() const override;
@@ -72,6 +72,8 @@ class ParameterServer : public ServingTask {
   PsCore::Options CoreOptions();
   v1::TaskFigures Figures() const;
   absl::Status Listen();
+  // Releases requests that wait, on the tablet thread. Does not wait.
+  void ReleaseLater();
 
   // In the order in which they depend on each other.
   const Options options_;
@@ -87,8 +89,8 @@ class ParameterServer : public ServingTask {
   // Makes tablets and writes snapshots, so that no completion queue waits for a disk.
   SerialThread tablet_work_{"tablet_work"};
   SerialThread background_{"background"};
-  TimePoint next_promise_{};   // used by the thread that calls Tick
-  uint64_t tablet_asked_ = 0;  // by Turns, which the tablet thread answers
+  std::atomic<bool> release_posted_{false};  // to tablet_work_
+  uint64_t tablet_asked_ = 0;                // by Turns, which the tablet thread answers
   const std::shared_ptr<std::atomic<uint64_t>> tablet_answered_ =
       std::make_shared<std::atomic<uint64_t>>(0);
   ServedTask served_;  // ends first, because its streams use the core

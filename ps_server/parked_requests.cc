@@ -15,27 +15,48 @@ void ParkedRequests::Answer(PushPullRequest* request) {
 
 std::unique_ptr<PushPullRequest> ParkedRequests::Execute(std::unique_ptr<PushPullRequest> request) {
   // Who arrives while others wait for room for their answers waits behind them.
-  if (!empty() || admission_.Of(request->view()) != Wait::kNone) {
+  if (answers_wait() || admission_.Of(request->view()) != Wait::kNone) {
     request = Park(std::move(request));
     if (request == nullptr) return nullptr;
   }
   Answer(request.get());
   // It may have been the turn of this push, and now that of another one.
-  if (early_.load(std::memory_order_acquire) > 0) Release();
+  if (early_.load() > 0) Release();
   return request;
 }
 
-ParkedRequests::Wait ParkedRequests::WaitOf(const PushPullRequest& request, uint64_t promised) {
-  const Wait wait = admission_.Of(request.view(), promised);
-  if (wait != Wait::kNone || !answers_wait_) return wait;
+ParkedRequests::Wait ParkedRequests::WaitOf(const PushPullRequest& request,
+                                            const Pass& pass) const {
+  const Wait wait = admission_.Of(request.view(), pass.promised);
+  if (!pass.answers_wait || wait == Wait::kStep || request.view().pull_sections.empty()) {
+    return wait;
+  }
   const bool sync_push = request.view().has_push && request.view().push.step.sync();
-  return request.view().pull_sections.empty() || sync_push ? wait : Wait::kAnswers;
+  return sync_push ? wait : Wait::kAnswers;
+}
+
+void ParkedRequests::Count() {
+  const auto waiting = [this](Wait wait) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return std::ranges::count(parked_, wait, &Parked::wait);
+  };
+  count_.store(parked_.size());
+  early_.store(static_cast<size_t>(waiting(Wait::kEarly)));
+  answers_wait_.store(waiting(Wait::kAnswers) > 0);
 }
 
 std::unique_ptr<PushPullRequest> ParkedRequests::Park(std::unique_ptr<PushPullRequest> request) {
   MutexLock lock(&mu_);
+  count_.fetch_add(1);
+  early_.fetch_add(1);
+  request = Keep(std::move(request));
+  Count();
+  return request;
+}
+
+std::unique_ptr<PushPullRequest> ParkedRequests::Keep(std::unique_ptr<PushPullRequest> request) {
+  const TimePoint now = clock_.Now();
   // What it waits for may have happened, and Release been called, since the last look.
-  const Wait wait = WaitOf(*request, 0);
+  const Wait wait = WaitOf(*request, {.now = now, .answers_wait = answers_wait()});
   if (wait == Wait::kNone) return request;
   if (const absl::Status status = request->Park(); !status.ok()) {
     // Rather one more copy than a push that is sent again and again: its turn may never come.
@@ -49,74 +70,70 @@ std::unique_ptr<PushPullRequest> ParkedRequests::Park(std::unique_ptr<PushPullRe
     older.request->AnswerError(Aborted("a later request of the same client waits instead"));
     return true;
   });
-  const TimePoint now = clock_.Now();
   parked_.push_back({std::move(request), wait, now, now});
-  if (wait == Wait::kAnswers) answers_wait_ = true;
-  if (wait == Wait::kEarly) early_.fetch_add(1, std::memory_order_acq_rel);
-  count_.store(parked_.size(), std::memory_order_release);
   return nullptr;
 }
 
-bool ParkedRequests::IsReady(Parked* parked, uint64_t* promised, TimePoint now) {
+bool ParkedRequests::IsReady(Parked* parked, Pass* pass) {
   if (parked->request->stream_ended()) return true;
-  parked->wait = WaitOf(*parked->request, *promised);
+  parked->wait = WaitOf(*parked->request, *pass);
+  const auto waited = [&](TimePoint since, Duration patience) {
+    return pass->now - since >= patience;
+  };
   switch (parked->wait) {
     case Wait::kNone:
       break;
     case Wait::kShort:
-      if (now - parked->since < options_.delay) return false;
+      if (!waited(parked->since, options_.delay)) return false;
       break;
     case Wait::kEarly:
-      if (now - std::max(parked->since, copied_) < options_.patience) return false;
-      copied_ = now;
+      if (!waited(std::max(parked->since, copied_), options_.patience)) return false;
+      copied_ = pass->now;
+      break;
+    case Wait::kSnapshot:
+      if (!waited(parked->since, options_.snapshot_patience)) return false;
       break;
     case Wait::kAnswers:
-      answers_wait_ = true;
+      pass->answers_wait = true;
       return false;
     case Wait::kStep:
-    case Wait::kSnapshot:
       return false;
   }
-  *promised += admission_.AnswerBytes(parked->request->view());
+  pass->promised += admission_.AnswerBytes(parked->request->view());
   return true;
 }
 
 void ParkedRequests::Release() {
-  if (empty()) return;
   std::vector<Parked> ready;
   {
     MutexLock lock(&mu_);
-    const TimePoint now = clock_.Now();
-    uint64_t promised = 0;
-    size_t early = 0;
-    answers_wait_ = false;
+    if (parked_.empty()) return;
+    early_.store(parked_.size());  // one that waits for something else may find that it is early
+    Pass pass{.now = clock_.Now()};
     std::vector<Parked> waiting;
     for (Parked& parked : parked_) {
-      const bool is_ready = IsReady(&parked, &promised, now);
-      if (!is_ready && parked.wait == Wait::kEarly) ++early;
-      (is_ready ? ready : waiting).push_back(std::move(parked));
+      (IsReady(&parked, &pass) ? ready : waiting).push_back(std::move(parked));
     }
     parked_ = std::move(waiting);
-    early_.store(early, std::memory_order_release);
-    count_.store(parked_.size(), std::memory_order_release);
+    Count();
   }
   for (const Parked& parked : ready) {
     if (!parked.request->stream_ended()) Answer(parked.request.get());
   }
   // One of these may have been a gradient whose turn it was.
-  if (!ready.empty() && early_.load(std::memory_order_acquire) > 0) Release();
+  if (!ready.empty() && early_.load() > 0) Release();
 }
 
-void ParkedRequests::Tick() {
+void ParkedRequests::SendLifeSigns() {
   if (empty()) return;
-  Release();
-  MutexLock lock(&mu_);
+  if (!mu_.TryLock()) return;  // Release holds it; the next call is soon
   const TimePoint now = clock_.Now();
   for (Parked& parked : parked_) {
     if (now - parked.life_sign < options_.life_sign_every) continue;
     parked.life_sign = now;
     parked.request->SendLifeSign();
   }
+  mu_.Unlock();
 }
 
 }  // namespace cohort

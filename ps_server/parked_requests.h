@@ -13,9 +13,10 @@
 
 namespace cohort {
 
-// Executes requests, and keeps those that must wait (Admission), in the order of their arrival. A
-// client whose request waits for long gets a sign of life, so that it neither sends the request
-// again nor gives the server up. Thread-safe.
+// Executes requests, and keeps those that must wait (Admission). Those that wait for room for their
+// answers are answered in the order of their arrival; others are executed when what they wait for
+// has come. A client whose request waits for long gets a sign of life, so that it neither sends the
+// request again nor gives the server up. Thread-safe.
 class ParkedRequests {
  public:
   struct Options {
@@ -25,6 +26,9 @@ class ParkedRequests {
     // If the gradient whose turn it is does not come, one that waits for its turn is copied each
     // time that this has passed: its worker may be the one that has to compute the missing one.
     Duration patience = std::chrono::seconds(10);
+    // After this, a push no longer waits for the file of a snapshot: rather a copy of what it
+    // changes than a job that stands still.
+    Duration snapshot_patience = std::chrono::seconds(3);
   };
 
   ParkedRequests(DataPath* data_path, Admission admission, const Options& options)
@@ -38,11 +42,14 @@ class ParkedRequests {
   std::unique_ptr<PushPullRequest> Execute(std::unique_ptr<PushPullRequest> request);
   // Answers the requests that need not wait any more, and drops those whose stream has ended. To be
   // called when a step was opened, when tablets or the chief have changed, and when memory has
-  // become free.
+  // become free, and several times a second, because some wait only for a time. It may take the
+  // lock of every tablet.
   void Release();
-  // Releases by time, and sends signs of life. To be called several times a second.
-  void Tick();
-  bool empty() const { return count_.load(std::memory_order_acquire) == 0; }
+  // To be called several times a second. Waits for nothing.
+  void SendLifeSigns();
+  bool empty() const { return count_.load() == 0; }
+  // True if some request waits for room for its answer.
+  bool answers_wait() const { return answers_wait_.load(); }
 
  private:
   using Wait = Admission::Wait;
@@ -53,24 +60,37 @@ class ParkedRequests {
     TimePoint life_sign;  // when the last one was sent
   };
 
-  // Why the request must wait now. `promised`: as in Admission.
-  Wait WaitOf(const PushPullRequest& request, uint64_t promised) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Returns the request if it need not wait.
+  // What a Release has found so far.
+  struct Pass {
+    TimePoint now;
+    uint64_t promised = 0;      // as in Admission
+    bool answers_wait = false;  // as answers_wait_
+  };
+
+  // Why the request must wait now.
+  Wait WaitOf(const PushPullRequest& request, const Pass& pass) const;
+  // Return the request if it need not wait.
   std::unique_ptr<PushPullRequest> Park(std::unique_ptr<PushPullRequest> request);
-  // True if the request waits no more.
-  bool IsReady(Parked* parked, uint64_t* promised, TimePoint now)
+  std::unique_ptr<PushPullRequest> Keep(std::unique_ptr<PushPullRequest> request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // True if the request waits no more.
+  bool IsReady(Parked* parked, Pass* pass) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Sets the counts of parked_.
+  void Count() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Answer(PushPullRequest* request);
 
   const Options options_;
   DataPath* const data_path_;
   const Admission admission_;
   const RealClock clock_;
-  std::atomic<size_t> count_{0};  // number of parked requests
-  std::atomic<size_t> early_{0};  // the number that wait for their turn
+  // The numbers of parked requests, and of those that wait for their turn. A request counts before
+  // it is decided whether it waits: whoever changes what it may wait for, and then finds nobody
+  // waiting, need not call Release.
+  std::atomic<size_t> count_{0};
+  std::atomic<size_t> early_{0};
+  std::atomic<bool> answers_wait_{false};  // some request waits for room for its answer
   Mutex mu_;
   std::vector<Parked> parked_ ABSL_GUARDED_BY(mu_);
-  bool answers_wait_ ABSL_GUARDED_BY(mu_) = false;  // some request waits for room for its answer
   TimePoint copied_ ABSL_GUARDED_BY(mu_);  // when an early gradient was last copied for patience
 };
 

@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace cohort {
+namespace {
+
+constexpr Duration kCountEvery = std::chrono::milliseconds(50);
+
+}  // namespace
 
 void PendingSnapshots::Add(const std::shared_ptr<SnapshotJob>& job) {
   MutexLock lock(&mu_);
@@ -42,9 +47,34 @@ size_t PendingSnapshots::Count() const {
       jobs_.begin(), jobs_.end(), [](const auto& entry) { return !entry.second->cancelled; }));
 }
 
-uint64_t PendingSnapshots::SupersededBytes() const {
-  uint64_t bytes = 0;
+bool PendingSnapshots::HoldAny() const {
+  if (empty()) return false;
   MutexLock lock(&mu_);
+  return std::ranges::any_of(jobs_, [](const auto& entry) {
+    return !entry.second->cancelled && entry.second->holds_any();
+  });
+}
+
+bool PendingSnapshots::MayKeep(uint64_t more, uint64_t most,
+                               const std::function<uint64_t()>& others) const {
+  const TimePoint now = RealClock().Now();
+  MutexLock lock(&mu_);
+  if (now - counted_ >= kCountEvery) {
+    kept_ = others() + Superseded();
+    counted_ = now;
+  }
+  if (kept_ + more > most) return false;
+  kept_ += more;
+  return true;
+}
+
+uint64_t PendingSnapshots::SupersededBytes() const {
+  MutexLock lock(&mu_);
+  return Superseded();
+}
+
+uint64_t PendingSnapshots::Superseded() const {
+  uint64_t bytes = 0;
   for (const auto& [cut, job] : jobs_) bytes += job->superseded_bytes();
   return bytes;
 }

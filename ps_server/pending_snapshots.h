@@ -27,8 +27,14 @@ class PendingSnapshots {
 
   // True if no snapshot is on its way. Does not wait.
   bool empty() const { return pending_.load(std::memory_order_acquire) == 0; }
+  // True if a snapshot keeps memory. Takes no lock if none is on its way.
+  bool HoldAny() const;
   // See SnapshotJob.
   uint64_t SupersededBytes() const;
+  // True if older values that take `more` bytes may be kept beside those that are, up to `most`;
+  // then they count. `others`: those that no snapshot keeps. What there is is counted at most 20
+  // times a second, because there may be many blocks.
+  bool MayKeep(uint64_t more, uint64_t most, const std::function<uint64_t()>& others) const;
   // Waits until `done` holds, which is looked at whenever a snapshot ends and each 50 ms. Returns
   // false at the deadline.
   bool WaitUntil(const std::function<bool()>& done, TimePoint deadline) const;
@@ -38,11 +44,15 @@ class PendingSnapshots {
  private:
   void NoteChange() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   size_t Count() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  uint64_t Superseded() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   std::atomic<size_t> pending_{0};  // Count()
   mutable Mutex mu_;
   mutable CondVar changed_;
   std::map<uint64_t, std::shared_ptr<SnapshotJob>> jobs_ ABSL_GUARDED_BY(mu_);
+  // What MayKeep has counted and admitted.
+  mutable uint64_t kept_ ABSL_GUARDED_BY(mu_) = 0;
+  mutable TimePoint counted_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace cohort

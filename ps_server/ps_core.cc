@@ -38,6 +38,7 @@ PsCore::PsCore(const Options& options, Environment environment)
                                          .metrics = &metrics_,
                                          .log = env_.log,
                                          .pool = pool_.get(),
+                                         .early_bytes = data_path_.early_bytes(),
                                          .memory = &memory_}),
       adoption_(options.chief_timeout),
       index_(options.index) {}
@@ -114,6 +115,7 @@ void PsCore::OnClosed(Connection connection, ChiefLoss loss) {
                                   {"silent", loss == ChiefLoss::kSilent}});
   }
   adoption_.OnClosed(connection, loss, env_.clock->Now());
+  chief_connected_ = adoption_.connection().has_value();
 }
 
 std::string PsCore::Readiness() const {
@@ -167,6 +169,7 @@ void PsCore::OnAdopt(Connection connection, const v1::ChiefToPs& message, bool s
   Adoption::Request request = Adoption::Request::Of(connection, message);
   request.probe |= !sees;  // this server writes below that directory
   const Adoption::Answer answer = adoption_.Handle(request, own, env_.clock->Now(), env_.log);
+  chief_connected_ = adoption_.connection().has_value();
   // This error alone is reported: `sees` may be of another cluster.
   if (!answer.refused.ok()) return AnswerHello(connection, message, /*sees=*/true, answer.refused);
   if (!answer.fenced.empty()) return SendFenced(connection, message.request(), answer.fenced);
@@ -437,9 +440,9 @@ void PsCore::WriteSnapshot(const Asker& asker, const std::shared_ptr<SnapshotJob
 }
 
 void PsCore::AwaitRoomToClose() {
-  if (snapshots_.empty() || options_.close_patience == Duration::zero()) return;
+  if (!snapshots_.HoldAny() || options_.close_patience == Duration::zero()) return;
   snapshots_.WaitUntil(
-      [&] { return snapshots_.empty() || admission().MayCopy(data_path_.BytesToCopyAtClose()); },
+      [&] { return !snapshots_.HoldAny() || admission().MayCopy(data_path_.BytesToCopyAtClose()); },
       env_.clock->Now() + options_.close_patience);
 }
 
@@ -463,11 +466,6 @@ void PsCore::AnswerSnapshot(const Asker& asker, const SnapshotJob& job, double s
     *written.mutable_snapshot_written()->add_files() = std::move(file);
   }
   Answer(asker, &written);
-}
-
-bool PsCore::chief_connected() const {
-  MutexLock lock(&mu_);
-  return adoption_.connection().has_value();
 }
 
 std::string PsCore::StatusText() const {

@@ -119,8 +119,8 @@ class PsCore {
   // The text of /readyz: "" unless tablets are being made, which a restore may delay. A server that
   // has none yet is ready, because the chief assigns them.
   std::string Readiness() const;
-  // True if an adopted chief's stream is open.
-  bool chief_connected() const;
+  // True if an adopted chief's stream is open. Does not wait.
+  bool chief_connected() const { return chief_connected_.load(std::memory_order_relaxed); }
   // Waits until no snapshot is left. Returns false at the deadline.
   bool WaitForSnapshots(TimePoint deadline) const { return snapshots_.WaitForNone(deadline); }
   // Stops running snapshots at their next block.
@@ -191,6 +191,8 @@ class PsCore {
   ServerMemory memory_;
   const TabletBuilder builder_;
   PendingSnapshots snapshots_;
+
+  std::atomic<bool> chief_connected_{false};  // written under mu_
 
   mutable Mutex mu_;
   Adoption adoption_ ABSL_GUARDED_BY(mu_);

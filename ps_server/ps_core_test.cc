@@ -503,7 +503,7 @@ TEST_CASE("a server reports each second how far a restore and a snapshot are") {
   }
   CHECK(bytes == std::vector<uint64_t>{4 * 64, 7 * 64, 10 * 64});
   CHECK(ps.Last(1).has_assigned());
-  ps.TakeSnapshot(1, 5, "/shared/c");
+  ps.TakeSnapshot(1, 5, "/shared/dir");
   ps.RunBackground();
   bytes.clear();
   for (const v1::PsToChief& message : ps.sent[1]) {

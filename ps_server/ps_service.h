@@ -56,9 +56,11 @@ class PsService : public ChiefSink {
   void Send(Adoption::Connection connection, const v1::PsToChief& message) override;
   // See ParkedRequests::Release. Call it after Methods.
   void ReleaseParked() { parked_->Release(); }
-  // See ParkedRequests::Tick. Call it after Methods.
-  void TickParked() { parked_->Tick(); }
+  // See ParkedRequests::SendLifeSigns. Call it after Methods.
+  void SendLifeSigns() { parked_->SendLifeSigns(); }
   bool has_parked() const { return parked_ != nullptr && !parked_->empty(); }
+  // See ParkedRequests::answers_wait. Call it after Methods.
+  bool answers_wait() const { return parked_->answers_wait(); }
 
   const CodecCounters& codec_counters() const { return codec_counters_; }
   const HeldBytes& held() const { return held_; }

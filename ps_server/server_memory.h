@@ -17,7 +17,7 @@ class UnsentAnswers;
 //   room = limit - values and slots
 //     1/2  requests that are being received or that wait (HeldBytes)
 //     1/4  answers of pulls that are not sent (UnsentAnswers)
-//     1/8  gradients of a synchronous step that came before their turn (Tablet::early_bytes)
+//     1/8  gradients of a synchronous step that came before their turn (DataPath::EarlyBytes)
 //     1/8  older values that only a snapshot keeps, at most an eighth of values and slots
 class ServerMemory {
  public:

@@ -52,6 +52,7 @@ absl::StatusOr<std::shared_ptr<TabletSet>> TabletBuilder::Build(const v1::Assign
     options.limits = options_.applied_limits;
     options.shard = options_.shard;
     options.test_faults = options_.test_faults;
+    options.early_bytes = env_.early_bytes;
     options.version_gauge =
         env_.registry->AddGauge("cohort_ps_tablet_version", "Updates applied to a tablet.",
                                 {{"tablet", std::to_string(spec.tablet())}});

@@ -40,7 +40,8 @@ class TabletBuilder {
     PsMetrics* metrics = nullptr;
     Logger* log = nullptr;
     BufferPool* pool = nullptr;
-    ServerMemory* memory = nullptr;  // an assignment that needs more is refused
+    std::atomic<uint64_t>* early_bytes = nullptr;  // see Tablet::Options
+    ServerMemory* memory = nullptr;                // an assignment that needs more is refused
   };
 
   TabletBuilder(const Options& options, const Environment& environment)

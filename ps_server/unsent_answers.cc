@@ -31,7 +31,7 @@ UnsentAnswers::Answer::Answer(std::shared_ptr<UnsentAnswers> all, uint64_t bytes
 
 UnsentAnswers::Answer::~Answer() {
   MutexLock lock(&all_->mu_);
-  all_->bytes_.fetch_sub(bytes_, std::memory_order_relaxed);
+  all_->bytes_.fetch_sub(bytes_);  // before sent_ looks whether somebody waits
   all_->answers_.erase(this);
   if (all_->sent_) all_->sent_();
 }

@@ -37,7 +37,7 @@ class UnsentAnswers : public std::enable_shared_from_this<UnsentAnswers> {
 
   // `abort` ends the client's stream.
   std::shared_ptr<Answer> Begin(uint64_t bytes, std::function<void()> abort);
-  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  uint64_t bytes() const { return bytes_.load(); }
 
   // `sent`: called on any thread, whenever an answer has ended. Null: nothing is called any more
   // when this returns.

@@ -2,9 +2,8 @@
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
-#include <spdlog/logger.h>
-#include <spdlog/sinks/basic_file_sink.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -89,7 +88,7 @@ void AppendTime(Line* line) {
                  fmt::gmtime(std::chrono::system_clock::to_time_t(now)), micros);
 }
 
-// spdlog would create missing directories, so that a typing error would create a new tree.
+// A typing error in a directory gets a plain message.
 absl::Status CheckParent(const std::string& file) {
   const std::filesystem::path parent = std::filesystem::path(file).parent_path();
   std::error_code error;
@@ -111,21 +110,42 @@ std::optional<LogLevel> LogLevelFromName(std::string_view name) {
   return std::nullopt;
 }
 
+// Where the lines go. Not through stdio: a thread that waits in a write would hold the lock of a
+// stream, for which the end of the process waits.
+struct LogFiles {
+  bool to_stderr = false;
+  UniqueFd file;
+};
+
+void WriteAll(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(fd, text.data(), text.size());
+    if (n > 0) {
+      text.remove_prefix(static_cast<size_t>(n));
+    } else if (n < 0 && errno == EAGAIN) {
+      pollfd out = {fd, POLLOUT, 0};
+      poll(&out, 1, /*timeout_ms=*/-1);
+    } else if (n < 0 && errno != EINTR) {
+      return;  // a full disk, or a reader that has gone
+    }
+  }
+}
+
 class Logger::Impl {
  public:
   Impl(std::string source, std::function<void(std::string_view)> sink,
-       const std::vector<spdlog::sink_ptr>& files)
+       std::shared_ptr<const LogFiles> files)
       : source_(std::move(source)), sink_(std::move(sink)) {
-    if (files.empty()) return;
-    auto out = std::make_shared<spdlog::logger>("cohort", files.begin(), files.end());
-    out->set_pattern("%v");
-    out->set_level(spdlog::level::trace);
-    out->flush_on(spdlog::level::trace);
-    writer_.emplace([out](std::string_view line, uint64_t dropped) {
+    if (!files->to_stderr && !files->file.ok()) return;
+    writer_.emplace([files](std::string_view line, uint64_t dropped) {
+      std::string text;
       if (dropped > 0) {
-        out->warn("{} lines of this log were dropped here: whoever reads it was too slow", dropped);
+        text = fmt::format(
+            "{} lines of this log were dropped here: whoever reads it was too slow\n", dropped);
       }
-      out->info(spdlog::string_view_t(line.data(), line.size()));
+      text.append(line).push_back('\n');
+      if (files->to_stderr) WriteAll(STDERR_FILENO, text);
+      if (files->file.ok()) WriteAll(files->file.get(), text);
     });
   }
 
@@ -154,32 +174,26 @@ Logger::Logger(LogLevel level, std::unique_ptr<Impl> impl)
 Logger::~Logger() = default;
 
 absl::StatusOr<std::unique_ptr<Logger>> Logger::Create(const LogOptions& options) {
-  std::vector<spdlog::sink_ptr> sinks;
-  if (options.to_stderr) sinks.push_back(std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  auto files = std::make_shared<LogFiles>();
+  files->to_stderr = options.to_stderr;
   if (!options.file.empty()) {
     COHORT_RETURN_IF_ERROR(CheckParent(options.file));
-    // spdlog would block until another process reads a FIFO. The probe keeps a FIFO that has a
-    // reader open until spdlog has opened it.
-    const UniqueFd probe(
-        ::open(options.file.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
-    if (!probe.ok() && errno == ENXIO) {
+    // Without O_NONBLOCK, open would wait until another process reads a FIFO.
+    files->file =
+        UniqueFd(::open(options.file.c_str(),
+                        O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0666));
+    if (!files->file.ok()) {
+      const std::string why = errno == ENXIO ? "it is a FIFO that has no reader"
+                                             : std::generic_category().message(errno);
       return WithExitCode(
-          FailedPrecondition("the log file {} cannot be opened: it is a FIFO that has no reader",
-                             options.file),
-          ExitCode::kCantCreate);
-    }
-    try {
-      sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.file));
-    } catch (const std::exception& e) {
-      return WithExitCode(
-          FailedPrecondition("the log file {} cannot be opened: {}", options.file, e.what()),
+          FailedPrecondition("the log file {} cannot be opened: {}", options.file, why),
           ExitCode::kCantCreate);
     }
   }
   std::string source =
       options.role == "-" ? "-" : fmt::format("{}:{}", options.role, options.index);
-  return std::unique_ptr<Logger>(
-      new Logger(options.level, std::make_unique<Impl>(std::move(source), options.sink, sinks)));
+  return std::unique_ptr<Logger>(new Logger(
+      options.level, std::make_unique<Impl>(std::move(source), options.sink, std::move(files))));
 }
 
 std::unique_ptr<Logger> Logger::Discard() {

@@ -14,6 +14,8 @@ namespace cohort {
 class ABSL_LOCKABLE Mutex {
  public:
   void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mu_.lock(); }
+  // Returns false at once if another thread holds it.
+  [[nodiscard]] bool TryLock() ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) { return mu_.try_lock(); }
   void Unlock() ABSL_UNLOCK_FUNCTION() { mu_.unlock(); }
   // Tells the analysis that a callback runs under the lock.
   void AssertHeld() ABSL_ASSERT_EXCLUSIVE_LOCK() {}

@@ -126,10 +126,11 @@ absl::StatusOr<std::vector<v1::SnapshotFile>> CheckpointStore::Write(SnapshotJob
   COHORT_RETURN_IF_ERROR(ForEachTensor(job, [&](ShardSnapshot& shard, int slot) {
     return WriteTensor(job, &shard, slot, writer.get());
   }));
+  for (const TabletSnapshot& tablet : job->tablets) file.add_tablets(tablet.cut->tablet());
+  job->DropAll();
   COHORT_ASSIGN_OR_RETURN(const SafetensorsWriter::Result result, writer->Finish());
   file.set_bytes(result.bytes);
   file.set_crc32(result.crc32);
-  for (const TabletSnapshot& tablet : job->tablets) file.add_tablets(tablet.cut->tablet());
   return files;
 }
 

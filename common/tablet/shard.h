@@ -65,9 +65,9 @@ class Shard {
   void Pull(const PullEntryView& entry, v1::PullResult* result,
             std::vector<PayloadSlice>* payload) const;
 
-  ShardSnapshot Snapshot() const { return {info_, blocks_.all()}; }
-  // The memory that these entries, which have passed CheckPush, would take because snapshots or
-  // answers share what they change. No entries: a sum of all rows.
+  ShardSnapshot Snapshot() { return {info_, blocks_.Snapshot()}; }
+  // The memory that these entries, which have passed CheckPush, would take because a snapshot
+  // shares what they change. No entries: a sum of all rows.
   uint64_t BytesToCopy(std::span<const PushEntryView> entries) const;
   // See ShardBlocks.
   uint64_t superseded_bytes() const { return blocks_.superseded_bytes(); }

@@ -38,6 +38,7 @@ ShardBlocks::ShardBlocks(std::shared_ptr<const ShardInfo> info, BufferPool* pool
 
 void ShardBlocks::PlaceInNextRun(std::vector<BufferRef>* parts) {
   places_.assign(blocks_.size(), BufferRef());
+  run_in_snapshot_ = false;
   const BufferRef run = runs_->Next();
   for (const ShardBlock& block : blocks_) {
     const size_t offset = static_cast<size_t>(block.row_begin) * info_->row_bytes();
@@ -152,8 +153,18 @@ void ShardBlocks::TakeValues(ShardBlock* block, BufferRef values) {
   if (leaves) places_[static_cast<size_t>(block - blocks_.data())] = std::move(before);
 }
 
-uint64_t ShardBlocks::SharedBytes(const ShardBlock& block) {
-  uint64_t bytes = block.values.unique() ? 0 : block.values->size();
+std::vector<ShardBlock> ShardBlocks::Snapshot() {
+  run_in_snapshot_ = true;
+  return blocks_;
+}
+
+bool ShardBlocks::SharesValues(const ShardBlock& block) const {
+  const bool in_run = block.values->whole() != block.values.get();
+  return !block.values.unique() && (run_in_snapshot_ || !in_run);
+}
+
+uint64_t ShardBlocks::SharedBytes(const ShardBlock& block) const {
+  uint64_t bytes = SharesValues(block) ? block.values->size() : 0;
   for (const BufferRef& slot : block.slots) {
     if (slot && !slot.unique()) bytes += slot->size();
   }
@@ -165,7 +176,7 @@ uint64_t ShardBlocks::BytesToCopy() const {
   bool another_run = runs_.has_value() && !in_one_run();
   for (const ShardBlock& block : blocks_) {
     bytes += SharedBytes(block);
-    if (block.values.unique() || !runs_.has_value()) continue;
+    if (!SharesValues(block) || !runs_.has_value()) continue;
     bytes -= block.values->size();
     another_run = true;
   }

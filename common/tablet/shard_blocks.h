@@ -82,6 +82,8 @@ class ShardBlocks {
   const ShardInfo& info() const { return *info_; }
   BufferPool* pool() const { return pool_; }
   const std::vector<ShardBlock>& all() const { return blocks_; }
+  // References to all blocks, for a snapshot.
+  std::vector<ShardBlock> Snapshot();
   // The block with this row of the shard.
   const ShardBlock& BlockOf(int64_t row) const {
     return blocks_[static_cast<size_t>(row / block_rows_)];
@@ -104,8 +106,9 @@ class ShardBlocks {
   // Makes the block's values writable in place, by a copy if they are shared.
   uint8_t* MakeWritable(ShardBlock* block);
 
-  // The memory that an update would take because it finds buffers shared: one of all blocks, or
-  // (`keys`: rows of the shard) one of the blocks of these rows.
+  // The memory that an update would take because a snapshot shares buffers: one of all blocks, or
+  // (`keys`: rows of the shard) one of the blocks of these rows. A run that was taken since the
+  // last snapshot does not count: only readers share it.
   uint64_t BytesToCopy() const;
   uint64_t BytesToCopy(std::span<const int64_t> keys) const;
   // Bytes of older versions, in runs, that answers, pins and snapshots still reference.
@@ -122,7 +125,8 @@ class ShardBlocks {
  private:
   // Values take the place of shared ones.
   void TakeValues(ShardBlock* block, BufferRef values);
-  static uint64_t SharedBytes(const ShardBlock& block);
+  bool SharesValues(const ShardBlock& block) const;
+  uint64_t SharedBytes(const ShardBlock& block) const;
   size_t values_bytes() const { return static_cast<size_t>(info_->rows) * info_->row_bytes(); }
   void PlaceInNextRun(std::vector<BufferRef>* parts);
 
@@ -132,6 +136,7 @@ class ShardBlocks {
   const int64_t block_rows_;  // rows of every block except the last one
   std::vector<ShardBlock> blocks_;
   std::optional<ValueRuns> runs_;  // nothing: the shard is small
+  bool run_in_snapshot_ = false;   // a snapshot may share the run of the newest version
   std::vector<BufferRef> next_;    // by block: its values in the run of the update that has begun
   // By block of a shard with runs: its place in the run, if its values had to leave it.
   std::vector<BufferRef> places_;

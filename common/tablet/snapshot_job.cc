@@ -19,6 +19,7 @@ void SnapshotJob::DropAll() {
   std::vector<TabletSnapshot> dropped;
   MutexLock lock(&mu_);
   dropped.swap(tablets);
+  holds_any_.store(false, std::memory_order_release);
 }
 
 uint64_t SnapshotJob::superseded_bytes() const {

@@ -25,14 +25,17 @@ struct SnapshotJob {
 
   // A buffer of `tablets` is in the file. Only the thread that writes calls this.
   void Drop(BufferRef* buffer);
-  // The job needs no buffer any more.
+  // The job needs no buffer any more. To be called before the file is synced.
   void DropAll();
+  // False after DropAll: it keeps no memory. Thread-safe.
+  bool holds_any() const { return holds_any_.load(std::memory_order_acquire); }
   // Bytes that only this job keeps, because updates have written newer values elsewhere. Those of
   // shards with runs count there (ShardBlocks::superseded_bytes). Thread-safe.
   uint64_t superseded_bytes() const;
 
  private:
   mutable Mutex mu_;  // held while references are dropped, and while another thread looks at them
+  std::atomic<bool> holds_any_{true};
   uint64_t written_ = 0;
 };
 

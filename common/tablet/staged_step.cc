@@ -336,7 +336,7 @@ void StagedStep::Restart(uint64_t step_try) {
   next_ = 0;
   members_.clear();
   early_.clear();
-  early_bytes_ = 0;
+  SetEarlyBytes(0);
   second_came_first_ = false;
   for (StagedShard& shard : shards_) shard.Clear();
 }
@@ -377,7 +377,7 @@ absl::Status StagedStep::Add(const PushHeaderView& header, std::span<const Group
                      .weight = header.weight};
   for (const Group& group : groups) shards_[group.shard].Note(group.entries);
   if (waits) {
-    early_bytes_ += early.bytes;
+    SetEarlyBytes(early_bytes_ + early.bytes);
     early_.emplace(index, std::move(early));
     return absl::OkStatus();
   }
@@ -454,9 +454,14 @@ absl::StatusOr<bool> StagedStep::AddEarly(uint32_t index) {
     COHORT_RETURN_IF_ERROR(shards_[part.shard].Add(*part.info, part.entries,
                                                    found->second.home.get(), found->second.home));
   }
-  early_bytes_ -= found->second.bytes;
+  SetEarlyBytes(early_bytes_ - found->second.bytes);
   early_.erase(found);
   return true;
+}
+
+void StagedStep::SetEarlyBytes(uint64_t bytes) {
+  const uint64_t before = std::exchange(early_bytes_, bytes);
+  if (all_early_bytes_ != nullptr && before != bytes) all_early_bytes_->fetch_add(bytes - before);
 }
 
 absl::StatusOr<std::vector<StagedStep::Member>> StagedStep::Sum(std::span<const uint32_t> indices) {

@@ -4,6 +4,7 @@
 #include <absl/container/flat_hash_map.h>
 #include <absl/status/statusor.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -118,7 +119,12 @@ class StagedStep {
   // The most closures of a step.
   static constexpr uint32_t kMaxMembers = 1 << 16;
 
-  explicit StagedStep(size_t shards) : shards_(shards) {}
+  // `early_bytes`: to which the memory of its copies is added; may be null; outlives this.
+  explicit StagedStep(size_t shards, std::atomic<uint64_t>* early_bytes = nullptr)
+      : all_early_bytes_(early_bytes), shards_(shards) {}
+  ~StagedStep() { SetEarlyBytes(0); }
+  StagedStep(const StagedStep&) = delete;
+  StagedStep& operator=(const StagedStep&) = delete;
 
   uint64_t step_try() const { return step_try_; }
   // Discards everything that is staged.
@@ -129,8 +135,6 @@ class StagedStep {
   bool IsEarly(uint32_t index) const { return index > next_ && !(index == 1 && next_ == 0); }
   // The memory that a copy of these entries takes.
   static uint64_t CopiedBytes(std::span<const PushEntryView> entries);
-  // The memory of all copies.
-  uint64_t early_bytes() const { return early_bytes_; }
   // Errors: InvalidArgument if the push does not fit to what is staged.
   absl::Status Check(const PushHeaderView& header, std::span<const Group> groups) const;
   // Stages a push that has passed Check and is not staged yet. `from`, `home`: see
@@ -172,13 +176,15 @@ class StagedStep {
                                       const std::shared_ptr<Device>& home);
   // Adds the copy of this member, if there is one.
   absl::StatusOr<bool> AddEarly(uint32_t index);
+  void SetEarlyBytes(uint64_t bytes);
 
+  std::atomic<uint64_t>* const all_early_bytes_;
   uint64_t step_try_ = 0;
   uint32_t next_ = 0;               // the members before it are in the sums
   bool second_came_first_ = false;  // member 1 is in the sums, while member 0 may not be
   std::vector<Member> members_;     // by index
   absl::flat_hash_map<uint32_t, Early> early_;
-  uint64_t early_bytes_ = 0;
+  uint64_t early_bytes_ = 0;  // the memory of these copies
   std::vector<StagedShard> shards_;
 };
 

@@ -83,7 +83,7 @@ Tablet::Tablet(Options options, std::shared_ptr<const LayoutRules> rules,
       generation_(options_.generation),
       values_(std::make_unique<BlockValues>(shards_, NotOnDevice(options_.tablet))),
       applied_(options_.limits),
-      staged_(shards_.size()),
+      staged_(shards_.size(), options_.early_bytes),
       marks_(shards_.size(), 0) {}
 
 absl::Status Tablet::Initialize(const v1::Layout& layout) {
@@ -527,11 +527,6 @@ uint64_t Tablet::BytesIfEarly(const PushHeaderView& header, const PushSectionVie
   return waits ? StagedStep::CopiedBytes(section.entries) : 0;
 }
 
-uint64_t Tablet::early_bytes() const {
-  MutexLock lock(&mu_);
-  return staged_.early_bytes();
-}
-
 uint64_t Tablet::PulledBytes(const PullSectionView& section) const {
   uint64_t bytes = 0;
   for (const PullEntryView& entry : section.entries) {
@@ -560,10 +555,13 @@ uint64_t Tablet::BytesToCopyAtClose() {
 }
 
 uint64_t Tablet::superseded_bytes() const {
-  MutexLock lock(&mu_);
-  uint64_t bytes = 0;
-  for (const auto& shard : shards_) bytes += shard->superseded_bytes();
-  return bytes;
+  if (mu_.TryLock()) {
+    uint64_t bytes = 0;
+    for (const auto& shard : shards_) bytes += shard->superseded_bytes();
+    superseded_bytes_.store(bytes, std::memory_order_relaxed);
+    mu_.Unlock();
+  }
+  return superseded_bytes_.load(std::memory_order_relaxed);
 }
 
 void Tablet::Reclaim() {

@@ -116,6 +116,8 @@ class Tablet {
     AppliedSet::Limits limits;
     ShardOptions shard;
     Gauge* version_gauge = nullptr;  // may be null; outlives the tablet
+    // The memory of gradients that came before their turn, of all tablets; the same.
+    std::atomic<uint64_t>* early_bytes = nullptr;
     // The most bytes that one section may pull.
     uint64_t max_pulled_bytes = kMaxPullBytes;
     TabletTestFaults test_faults;
@@ -182,21 +184,20 @@ class Tablet {
   // not change the snapshot. Errors: those of TabletValues::ToHost.
   absl::StatusOr<TabletSnapshot> Snapshot(uint64_t watermark);
 
-  // The memory that a push of this section, or the close of a step, would take because snapshots
-  // or answers share what it changes.
+  // The memory that a push of this section, or the close of a step, would take because a snapshot
+  // shares what it changes (ShardBlocks::BytesToCopy).
   uint64_t BytesToCopy(const PushSectionView& section);
   uint64_t BytesToCopyAtClose();
   // The memory that the copy of this section would take, if its gradients came before their turn.
   // The chief can close the step without some of a partial one's members, and all of its pushes
   // are copies: nobody waits for a turn, and the result is 0.
   uint64_t BytesIfEarly(const PushHeaderView& header, const PushSectionView& section);
-  // The memory of such copies.
-  uint64_t early_bytes() const;
   // Bytes of the values that a section pulls; 0 for a shard that is not here.
   uint64_t PulledBytes(const PullSectionView& section) const;
   // Values and slots.
   uint64_t bytes() const;
-  // Bytes of older versions of large shards that answers, pins and snapshots still reference.
+  // Bytes of older versions of large shards that answers, pins and snapshots still reference. Does
+  // not wait: while another thread works on the tablet, it is the figure of the last call.
   uint64_t superseded_bytes() const;
   // Releases the memory that only a snapshot needed, which has ended.
   void Reclaim();
@@ -265,6 +266,8 @@ class Tablet {
   const std::vector<ShardClipping> clippings_;  // by shard, as shards_
   std::atomic<uint64_t> version_{0};            // written under mu_
   std::atomic<uint64_t> open_step_{1};          // written under mu_
+
+  mutable std::atomic<uint64_t> superseded_bytes_{0};  // the last figure; written under mu_
 
   mutable Mutex mu_;
   uint64_t generation_ ABSL_GUARDED_BY(mu_) = 0;

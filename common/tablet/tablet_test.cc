@@ -351,6 +351,20 @@ TEST_CASE("values that a snapshot made leave their run return to it, and bytes t
   CHECK(TestTablet::Values<float>(values) == expected);
 }
 
+TEST_CASE("values that only readers share are no bytes to copy for a snapshot") {
+  constexpr size_t kElements = 256;
+  TestTablet tablet(Layout({Variable("w", {kElements}, 0)}, Sgd(1)),
+                    ShardOptions{.block_bytes = 64, .run_bytes = kElements * sizeof(float)});
+  TestPush first(0), second(1);
+  first.Dense<float>(0, Floats(kElements, 1));
+  second.Dense<float>(0, Floats(kElements, 1));
+  const TabletSnapshot snapshot = *tablet->Snapshot(0);
+  CHECK(tablet->BytesToCopy(first.section()) == kElements * sizeof(float));
+  REQUIRE(tablet.Push(first).status() == v1::APPLIED);
+  const auto read = tablet.PullSlices({PullEntryView()});
+  CHECK(tablet->BytesToCopy(second.section()) == 0);
+}
+
 TEST_CASE("a large shard's values lie in one run, whatever readers hold") {
   constexpr size_t kElements = 256;  // 16 blocks
   ShardOptions options{.block_bytes = 64, .run_bytes = kElements * sizeof(float)};
