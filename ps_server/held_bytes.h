@@ -35,8 +35,7 @@ class HeldBytes {
     Share& operator=(const Share&) = delete;
 
     // A part of the request has come; it holds `bytes` until the request ends. Returns false and
-    // leaves the share unchanged if all shares together would exceed the limit. A request that is
-    // almost alone may be larger than the limit.
+    // leaves the share unchanged if all shares together would exceed the limit.
     bool Hold(size_t bytes);
     // The request is complete: it waits for no more messages.
     void Complete();
@@ -49,8 +48,6 @@ class HeldBytes {
    private:
     friend class HeldBytes;
     bool Set(size_t bytes, size_t most);
-    // Succeeds if others hold little, whatever the limit is.
-    bool SetAlone(size_t bytes);
 
     HeldBytes* const all_;
     const std::weak_ptr<Stream> stream_;

@@ -15,7 +15,8 @@ class UnsentAnswers;
 // values and slots is the room, of which each term has a part. Thread-safe.
 //
 //   room = limit - values and slots
-//     1/2  requests that are being received or that wait (HeldBytes)
+//     1/2  requests that are being received or that wait (HeldBytes), and at least a quarter of the
+//          limit
 //     1/4  answers of pulls that are not sent (UnsentAnswers)
 //     1/8  gradients of a synchronous step that came before their turn (DataPath::EarlyBytes)
 //     1/8  older values that only a snapshot keeps, at most an eighth of values and slots
@@ -39,7 +40,8 @@ class ServerMemory {
   uint64_t limit() const;
   uint64_t room() const;
 
-  uint64_t most_held() const { return room() / 2; }
+  // A push must be able to come even if values leave little room.
+  uint64_t most_held() const { return std::max(room() / 2, limit() / 4); }
   uint64_t most_answers() const { return room() / 4; }
   uint64_t most_early() const { return room() / 8; }
   uint64_t most_superseded() const;

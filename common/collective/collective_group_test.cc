@@ -162,17 +162,18 @@ TEST_CASE("a rank that computes for several deadlines does not fail the group") 
 TEST_CASE("a rank that computes for several deadlines before it enters the group is waited for") {
   TestRanks test(2, GENERATE(TestPath::kSockets, TestPath::kGrpc));
   const Duration deadline = testing::Scaled(std::chrono::milliseconds(200));
-  absl::Status started[2];
+  // Both stay until both have started: a rank that leaves fails the other one.
+  absl::StatusOr<std::unique_ptr<CollectiveGroup>> started[2];
   const auto start = [&](int rank) {
     CollectiveGroupOptions options = test.Options(rank, 1);
     if (rank == 0) options.start_deadline = deadline;
-    started[rank] = CollectiveGroup::Start(options, test.service(rank)).status();
+    started[rank] = CollectiveGroup::Start(options, test.service(rank));
   };
   std::thread first([&] { start(0); });
   std::this_thread::sleep_for(4 * deadline);
   start(1);
   first.join();
-  CHECK(started[0] == absl::OkStatus());
+  CHECK(started[0].status() == absl::OkStatus());
 }
 
 TEST_CASE("a rank that leaves fails those that wait for it") {

@@ -157,7 +157,8 @@ void Exchange::Look(size_t s, int64_t now_us, ExchangeSink* sink) {
   if (verdict == RequestWatch::Verdict::kSlow) sink->OnSlow(route, Progress(s, moved, now_us));
   if (verdict != RequestWatch::Verdict::kSilent) return;
   sink->Reset(route);
-  // An older server keeps the pull of a step without a sign of life until the step before is closed.
+  // An older server keeps the pull of a step without a sign of life until the step before is
+  // closed.
   const bool signals = servers_[s].later || servers_[s].life_sign;
   if (pull_step_ > 0 && !PushPending(s) && !signals) return Retry(s, now_us);
   OnLost(route.ps,

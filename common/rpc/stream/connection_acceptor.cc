@@ -160,7 +160,10 @@ bool ConnectionAcceptor::Admits(const Listener& listener, const UniqueFd& connec
                                        "task: docs/cluster.md, Loopback",
                                        geteuid()));
   }
-  if (owners_.can_tell()) return false;  // the peer has gone
+  if (owners_.can_tell()) {
+    return RefuseUser(PeerName(*ends), "",
+                      PermissionDenied("the peer closed its connection before this task looked"));
+  }
   if (listener.peers == Peers::kOwnUserIfKnown) return true;
   return RefuseUser(PeerName(*ends), "",
                     PermissionDenied("the kernel does not say to which user the peer belongs: give "

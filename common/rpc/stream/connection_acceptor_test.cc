@@ -192,7 +192,7 @@ TEST_CASE("a moment without descriptors only delays connections") {
   char byte = 0;
   bool starved = false;
   // gRPC closes former connections later, so it may have a descriptor after all.
-  for (int i = 0; i < 20 && !starved; ++i) {
+  for (int i = 0; i < 200 && !starved; ++i) {
     late.Close();
     for (UniqueFd fd(dup(0)); fd.ok(); fd = UniqueFd(dup(0))) held.push_back(std::move(fd));
     // One descriptor is left for this end, and none for the other.

@@ -1,9 +1,14 @@
 #include "tests/benchmarks/data_path/served_ps.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 
 #include "common/base/status.h"
+#include "common/checkpoint/checkpoint_directory.h"
 #include "common/cluster/protocol_version.h"
 #include "common/rpc/stream/completion_loop.h"
 #include "common/rpc/stream/frame.h"
@@ -75,8 +80,18 @@ ServedPs::ServedPs(const Options& options) {
   Chief chief(address.starts_with("unix:") ? address : fmt::format("127.0.0.1:{}", port()));
   v1::ChiefToPs adopt;
   adopt.mutable_adopt()->set_job("benchmark");
+  // A server obeys only a chief whose checkpoint directory it sees.
+  const std::string directory =
+      (std::filesystem::temp_directory_path() / fmt::format("cohort-bench-{}", getpid())).string();
+  const auto token = CreateDirectoryToken(directory, /*nonce=*/1);
+  if (!token.ok()) Die(token.status().ToString());
+  adopt.mutable_adopt()->set_checkpoint_dir(directory);
+  adopt.mutable_adopt()->set_directory_token(*token);
   SetProtocolVersion(adopt.mutable_adopt());
-  if (!chief.Ask(adopt).has_hello()) Die("it was not adopted");
+  const bool adopted = chief.Ask(adopt).has_hello();
+  std::error_code ignored;
+  std::filesystem::remove_all(directory, ignored);
+  if (!adopted) Die("it was not adopted");
   v1::ChiefToPs assign;
   *assign.mutable_assign()->mutable_layout() = options.layout;
   assign.mutable_assign()->set_ps(options.index);
