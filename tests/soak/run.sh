@@ -9,5 +9,5 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 seconds=60
 [[ ${1:-} == --all ]] && { seconds=1800; shift; }
 build=${1:-build/release}
-COHORT_SOAK_SECONDS=$seconds exec ctest --test-dir "$build" --output-on-failure --verbose --timeout $((4 * seconds + 600)) \
+COHORT_SOAK_SECONDS=$seconds exec ctest --test-dir "$build" --output-on-failure --verbose \
   -R '^soak_(sync|async)_test$'
