@@ -169,7 +169,9 @@ void PeerStreams::Dial(Link* link) {
 void PeerStreams::Ask(int rank) {
   Question& question = link(rank)->question;
   if (question.stream != nullptr || closed_ || Now() < question.again_at) return;
-  question.again_at = Now() + std::min(kLongestRetryDelay, options_.start_deadline / 8);
+  // Shorter than the time between two questions of a rank that waits (CollectiveGroup::Look).
+  question.again_at =
+      Now() + std::min({kLongestRetryDelay, options_.start_deadline / 8, options_.deadline / 8});
   PeerStreamName name = NameFor(rank);
   name.asks = true;
   question.link = link(rank);

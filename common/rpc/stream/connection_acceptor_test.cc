@@ -154,9 +154,9 @@ TEST_CASE("with a secret, sockets beside gRPC must carry it too") {
   const auto security = *Security::Create({.secret_file = directory / "a"});
   StreamServer::Options options = ListenOn({"127.0.0.1:0"});
   options.security = security;
-  std::atomic<int> taken = 0;
-  options.take_socket = [&taken](UniqueFd connection) {
-    CHECK(SocketStream::TakeName(connection) == "a name");
+  std::atomic<int> taken = 0, with_name = 0;  // the server's thread counts
+  options.take_socket = [&](UniqueFd connection) {
+    if (SocketStream::TakeName(connection) == "a name") ++with_name;
     ++taken;
   };
   const auto server = StreamServer::Start(options, EchoMethods());
@@ -176,6 +176,7 @@ TEST_CASE("with a secret, sockets beside gRPC must carry it too") {
   CHECK(taken == 0);
   CHECK(absl::IsUnavailable(dial(security->secret_token())));  // the test closes what it takes
   CHECK(taken == 1);
+  CHECK(with_name == 1);
   CHECK(security->refusals()->count(RefusalReason::kSecret) == 2);
 }
 
