@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "chief/core/finished_closures.h"
 #include "common/base/crash_point.h"
 #include "common/base/status.h"
 #include "common/base/status_proto.h"
@@ -87,7 +88,11 @@ bool Cut::OnPsMessage(int ps, const v1::PsToChief& message, int64_t now_us) {
   }
   if (taken && !taken_[i]) {
     taken_[i] = true;
-    manifest_.mutable_tablets()->MergeFrom(message.snapshot_taken().tablets());
+    for (const v1::TabletCut& taken_cut : message.snapshot_taken().tablets()) {
+      v1::TabletCut* const tablet = manifest_.add_tablets();
+      *tablet = taken_cut;
+      DropFinished(manifest_.chief(), tablet->mutable_applied());
+    }
     if (state_ == State::kSnapshotting && AllDone(taken_)) {
       Enter(State::kWriting, now_us, options_->write_deadline_us);
       progress_.assign(requests_.size(), ProgressWatch(now_us));

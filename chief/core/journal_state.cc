@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "chief/core/finished_closures.h"
 #include "chief/core/mode_switch.h"
 #include "common/base/status.h"
 
@@ -112,7 +113,8 @@ absl::Status JournalState::OnCut(const v1::CutCommitted& cut) {
   if (settle_record_ <= chief.journal_record() && manifest->epoch() >= state_.epoch) {
     v1::Settle settle;
     settle.set_watermark(chief.settled_watermark());
-    *settle.mutable_finished() = chief.finished();
+    const std::vector<uint64_t> finished = FinishedOf(chief);
+    settle.mutable_finished()->Add(finished.begin(), finished.end());
     *settle.mutable_metrics() = chief.metrics();
     settle.set_step(FinishedSteps(chief));
     OnSettle(settle);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "chief/core/finished_closures.h"
 #include "common/base/crash_point.h"
 
 namespace cohort {
@@ -138,7 +139,7 @@ std::vector<uint64_t> Settlement::DoneAbove() const {
 
 void Settlement::Fill(v1::ChiefCut* cut) const {
   cut->set_settled_watermark(watermark_);
-  for (const uint64_t id : DoneAbove()) cut->add_finished(id);
+  SetFinished(DoneAbove(), cut);
   SettledMetricsToProto(metrics_, cut->mutable_metrics());
   readers_.Fill(cut->mutable_readers());
 }

@@ -120,6 +120,9 @@ RestoredTablet MergeApplied(std::span<const v1::AppliedSetProto* const> sources,
   uint64_t watermark = chief.settled_watermark();
   std::vector<Range> closed;
   for (const uint64_t id : chief.finished()) closed.emplace_back(id, id + 1);
+  for (const v1::ClosureRange& range : chief.finished_ranges()) {
+    closed.emplace_back(range.begin(), range.end());
+  }
   std::vector<Source> sets;
   for (const v1::AppliedSetProto* proto : sources) {
     const Source& set = sets.emplace_back(*proto);

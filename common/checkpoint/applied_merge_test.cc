@@ -53,6 +53,13 @@ TEST_CASE("what the chief knows as finished is closed on every tablet") {
   const auto own = Set(10, {{5, 11}, {14, 16}}, {{11, 0}, {13, 0}, {16, 0}});
   const v1::AppliedSetProto* sources[] = {&own};
   CHECK(Text(*MergeApplied(sources, chief).applied) == "12: [13,16) [17,18) 16.0");
+  chief.clear_finished();
+  for (const auto& [begin, end] : {std::pair(13, 15), std::pair(17, 18)}) {
+    v1::ClosureRange* const range = chief.add_finished_ranges();
+    range->set_begin(static_cast<uint64_t>(begin));
+    range->set_end(static_cast<uint64_t>(end));
+  }
+  CHECK(Text(*MergeApplied(sources, chief).applied) == "12: [13,16) [17,18) 16.0");
 }
 
 TEST_CASE("a drained cut merges without loss") {

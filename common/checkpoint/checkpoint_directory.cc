@@ -128,6 +128,23 @@ absl::Status DeleteCheckpoint(const std::string& checkpoint_dir) {
   return absl::OkStatus();
 }
 
+absl::Status DeleteUncommitted(const std::string& directory, const CheckpointId& newest,
+                               const MayWrite& may_delete) {
+  COHORT_ASSIGN_OR_RETURN(const auto entries, ListAll(directory));
+  for (const CheckpointEntry& entry : entries) {
+    if (entry.id > newest || Exists(entry.manifest)) continue;
+    COHORT_RETURN_IF_ERROR(may_delete());
+    COHORT_RETURN_IF_ERROR(DeleteCheckpoint(entry.directory));
+  }
+  return absl::OkStatus();
+}
+
+void RemoveEmptyCheckpoints(const std::string& directory) {
+  const auto entries = ListAll(directory);
+  if (!entries.ok()) return;
+  for (const CheckpointEntry& entry : *entries) ::rmdir(entry.directory.c_str());
+}
+
 absl::StatusOr<std::string> CreateDirectoryToken(const std::string& directory, uint64_t nonce,
                                                  const MayWrite& may_write) {
   if (may_write) COHORT_RETURN_IF_ERROR(may_write());

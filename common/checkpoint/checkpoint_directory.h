@@ -67,6 +67,15 @@ absl::StatusOr<std::vector<std::string>> DeleteOldCheckpoints(const std::string&
 // Deletes one checkpoint directory, committed or not, manifest first. OK if it does not exist.
 absl::Status DeleteCheckpoint(const std::string& checkpoint_dir);
 
+// Deletes what cuts up to this one have left without a manifest. A cut that may still be committed
+// must not be among them. `may_delete`: as in RetentionOptions.
+absl::Status DeleteUncommitted(const std::string& directory, const CheckpointId& newest,
+                               const MayWrite& may_delete);
+
+// Removes the directories of checkpoints that have nothing in them: servers remove the files that
+// they could not write.
+void RemoveEmptyCheckpoints(const std::string& directory);
+
 // Creates the token: a file that the chief creates in the checkpoint directory when it starts.
 // Every parameter server must see it there, which proves that they share the directory. `nonce` is
 // the chief's incarnation, which differs from start to start. Creates the directory if needed, and

@@ -296,7 +296,7 @@ TEST_CASE("a manifest of a newer format is refused by name, and no older one tak
   CHECK(IsNewerFormat(refused));
   CHECK(ExitCodeOf(refused) == ExitCode::kData);
   CHECK(testing::Message(refused) ==
-        fmt::format("{} has format version 9; Cohort {} reads versions up to 3: use Cohort 7.1.0 "
+        fmt::format("{} has format version 9; Cohort {} reads versions up to 4: use Cohort 7.1.0 "
                     "or newer",
                     path, CohortVersion()));
   CHECK(NewestValid(dir.path(), nullptr).status() == refused);
@@ -329,6 +329,13 @@ TEST_CASE("a manifest carries the oldest format that its reader must know") {
   accumulator->set_reduction(v1::REDUCE_SUM);
   accumulator->add_values(1);
   CHECK(format() == 3);
+  v1::ClosureRange* const finished = manifest.mutable_chief()->add_finished_ranges();
+  finished->set_begin(5);
+  finished->set_end(9);
+  CHECK(format() == 4);
+  finished->set_end(uint64_t{1} << 40);
+  REQUIRE(CommitManifest(dir.path(), manifest).ok());
+  CHECK(Contains(testing::Message(ReadManifest(dir.path()).status()), "no range, or too many"));
 }
 
 TEST_CASE("metrics of a manifest are checked") {
@@ -367,6 +374,24 @@ TEST_CASE("what abandoned cuts left goes with the old, a cut under way stays") {
       *DeleteOldCheckpoints(dir.path(), {.max_to_keep = 2, .known_valid = CheckpointId{0, 1, 2}}) ==
       std::vector<std::string>{"ckpt-0-1-1"});
   CHECK(std::filesystem::exists(dir / "ckpt-0-1-3"));
+}
+
+TEST_CASE("what failed cuts left goes when they fail, and empty directories at the next start") {
+  TestDirectory dir;
+  WriteCheckpoint(dir.path(), {0, 1, 1}, {0, 10});
+  WriteCheckpoint(dir.path(), {0, 1, 2}, {0, 10}, /*commit=*/false);
+  WriteCheckpoint(dir.path(), {0, 1, 3}, {0, 10}, /*commit=*/false);
+  WriteCheckpoint(dir.path(), {0, 1, 4}, {0, 10}, /*commit=*/false);
+  REQUIRE(DeleteUncommitted(dir.path(), {0, 1, 3}, [] { return absl::OkStatus(); }).ok());
+  CHECK(std::filesystem::exists(dir / "ckpt-0-1-1"));
+  CHECK(!std::filesystem::exists(dir / "ckpt-0-1-2"));
+  CHECK(!std::filesystem::exists(dir / "ckpt-0-1-3"));
+  CHECK(absl::IsAborted(
+      DeleteUncommitted(dir.path(), {0, 1, 4}, [] { return Aborted("not ours"); })));
+  REQUIRE(MakeDirectories(dir / "ckpt-0-1-5").ok());
+  RemoveEmptyCheckpoints(dir.path());
+  CHECK(std::filesystem::exists(dir / "ckpt-0-1-4"));
+  CHECK(!std::filesystem::exists(dir / "ckpt-0-1-5"));
 }
 
 TEST_CASE("a crash while a checkpoint is deleted leaves none that looks whole") {

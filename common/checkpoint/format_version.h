@@ -16,13 +16,15 @@ namespace cohort {
 //                   2: the epochs do not begin at place 0 (EpochPlan.first_place), because the
 //                      batch size has changed
 //                   3: metrics with accumulators (MetricValue.accumulators)
+//                   4: lists of words in files (Manifest.words), or many finished closures as
+//                      ranges (ChiefCut.finished_ranges)
 //   journal         1
 //                   2: metrics may have accumulators. Every journal carries 2, because its first
 //                      record is older than its metrics
 //   JobIdentity     1: keys and values as chief/job/job_keys.h makes them. Another version is not
 //                      compared; the manifest's job_spec is
 //                   2: sources, transforms and lists have other keys
-inline constexpr uint32_t kManifestFormat = 3;
+inline constexpr uint32_t kManifestFormat = 4;
 inline constexpr uint32_t kJournalFormat = 2;
 inline constexpr uint32_t kIdentityFormat = 2;
 

@@ -12,6 +12,7 @@
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/format_version.h"
 #include "common/checkpoint/safetensors.h"
+#include "common/checkpoint/word_files.h"
 #include "common/metrics/metric_proto.h"
 #include "proto/checkpoint.pb.h"
 
@@ -23,6 +24,8 @@ constexpr std::string_view kPrefix = "ckpt-";
 // Applied sets and job files are small; more than this is not a manifest.
 constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 30;
 constexpr uint64_t kMaxChecksumBytes = 64;
+// More closures than a chief lets run ahead of its watermark (CoreOptions::max_ids_ahead).
+constexpr uint64_t kMaxFinished = uint64_t{1} << 24;
 
 std::string ChecksumLine(std::string_view json) {
   return fmt::format("{:08x} {}\n", Crc32(0, json.data(), json.size()), json.size());
@@ -47,18 +50,39 @@ absl::StatusOr<std::string> ToJson(const v1::Manifest& manifest) {
 }
 
 // The name of a file must not lead out of the checkpoint's directory.
+absl::Status CheckFileName(const std::string& name) {
+  if (name.empty() || name == "." || name == ".." ||
+      name.find_first_of(std::string_view("/\0", 2)) != std::string::npos) {
+    return DataLoss("it names the file \"{}\", which cannot lie in its directory", name);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckFileNames(const v1::Manifest& manifest) {
   for (const v1::SnapshotFile& file : manifest.files()) {
-    if (file.name().empty() || file.name() == "." || file.name() == ".." ||
-        file.name().find_first_of(std::string_view("/\0", 2)) != std::string::npos) {
-      return DataLoss("it names the file \"{}\", which cannot lie in its directory", file.name());
+    COHORT_RETURN_IF_ERROR(CheckFileName(file.name()));
+  }
+  for (const v1::WordsFile& file : manifest.words()) {
+    COHORT_RETURN_IF_ERROR(CheckFileName(file.name()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFinished(const v1::ChiefCut& chief) {
+  uint64_t ids = 0;
+  for (const v1::ClosureRange& range : chief.finished_ranges()) {
+    if (range.begin() >= range.end() || range.end() - range.begin() > kMaxFinished - ids) {
+      return DataLoss("the finished closures [{}, {}) are no range, or too many", range.begin(),
+                      range.end());
     }
+    ids += range.end() - range.begin();
   }
   return absl::OkStatus();
 }
 
 // The oldest format that a reader of this manifest must know.
 uint32_t FormatOf(const v1::Manifest& manifest) {
+  if (!manifest.words().empty() || !manifest.chief().finished_ranges().empty()) return 4;
   const auto& metrics = manifest.chief().metrics();
   const bool accumulators = std::any_of(metrics.begin(), metrics.end(), [](const auto& metric) {
     return !metric.accumulators().empty();
@@ -85,6 +109,7 @@ absl::StatusOr<v1::Manifest> ParseManifest(const std::string& json) {
   if (!status.ok()) return DataLoss("not a manifest: {}", status.ToString());
   if (manifest.format_version() == 0) return DataLoss("has no format version");
   COHORT_RETURN_IF_ERROR(CheckFileNames(manifest));
+  COHORT_RETURN_IF_ERROR(CheckFinished(manifest.chief()));
   if (const absl::Status metrics = CheckMetricValues(manifest.chief().metrics()); !metrics.ok()) {
     return DataLoss("{}", std::string(metrics.message()));
   }
@@ -123,13 +148,14 @@ CheckpointId IdOf(const v1::Manifest& manifest) {
 }
 
 absl::Status CommitManifest(const std::string& checkpoint_dir, const v1::Manifest& manifest) {
-  v1::Manifest stamped = manifest;
-  stamped.set_format_version(FormatOf(manifest));
-  if (const absl::Status names = CheckFileNames(stamped); !names.ok()) {
+  if (const absl::Status names = CheckFileNames(manifest); !names.ok()) {
     return InvalidArgument("the manifest of {}: {}", checkpoint_dir, std::string(names.message()));
   }
+  v1::Manifest stamped = manifest;
+  COHORT_RETURN_IF_ERROR(StoreWords(checkpoint_dir, &stamped));
+  stamped.set_format_version(FormatOf(stamped));
   COHORT_ASSIGN_OR_RETURN(const std::string json, ToJson(stamped));
-  // The names of the shard files must be durable before the manifest refers to them, and the
+  // The names of the other files must be durable before the manifest refers to them, and the
   // checkpoint's directory before the checkpoint exists.
   COHORT_RETURN_IF_ERROR(SyncDirectory(checkpoint_dir));
   COHORT_RETURN_IF_ERROR(SyncDirectory(JoinPath(checkpoint_dir, "..")));
@@ -156,6 +182,9 @@ absl::StatusOr<v1::Manifest> ReadManifest(const std::string& path) {
   COHORT_RETURN_IF_ERROR(CheckManifestFormat(json, file));
   auto manifest = ParseManifest(json);
   if (!manifest.ok()) return Annotate(manifest.status(), file);
+  const size_t name = file.size() - std::string_view(kManifestName).size();
+  const std::string directory = file.substr(0, std::max<size_t>(name, 1) - 1);
+  COHORT_RETURN_IF_ERROR(LoadWords(directory, &*manifest));
   return manifest;
 }
 

@@ -20,6 +20,7 @@ namespace cohort {
 //   <checkpoint directory>/
 //     ckpt-<timeline>-<generation>-<cut>/
 //       *.safetensors         the shard files, one or more of each parameter server
+//       words-*.txt           long lists of words of the job (word_files.h)
 //       manifest.json.crc     "<crc32 of manifest.json, 8 hex digits> <its bytes>\n"
 //       manifest.json         v1.Manifest as JSON, field names as in proto/checkpoint.proto
 //
@@ -40,13 +41,13 @@ inline constexpr char kManifestName[] = "manifest.json";
 
 CheckpointId IdOf(const v1::Manifest& manifest);
 
-// Commits a checkpoint: it exists, durably, when this returns OK, and not before. All files of the
-// manifest must already be durable in `checkpoint_dir`. Errors: those of DurableFile;
-// InvalidArgument if the manifest cannot be written as JSON (a text that is not UTF-8).
+// Commits a checkpoint: it exists, durably, when this returns OK, and not before. The shard files
+// must already be durable in `checkpoint_dir`. Errors: those of DurableFile; InvalidArgument if the
+// manifest cannot be written as JSON (a text that is not UTF-8).
 absl::Status CommitManifest(const std::string& checkpoint_dir, const v1::Manifest& manifest);
 
-// Reads a manifest and checks it against its checksum. `path` is the manifest file or its
-// directory. Errors: NotFound; DataLoss that names the file and the reason; that of
+// Reads a manifest, checks it against its checksum, and reads its words. `path` is the manifest
+// file or its directory. Errors: NotFound; DataLoss that names the file and the reason; that of
 // CheckFormat (format_version.h) for a newer format.
 absl::StatusOr<v1::Manifest> ReadManifest(const std::string& path);
 

@@ -110,6 +110,21 @@ std::string Files(const v1::Manifest& manifest) {
   return text;
 }
 
+// Returns the words that the job has learned, or that its file lists.
+std::string Words(const v1::Manifest& manifest) {
+  std::string text;
+  for (const v1::WordsFile& file : manifest.words()) {
+    text += fmt::format("  {}  {} words, {}:", file.name(), file.words(),
+                        FormatBytes(static_cast<int64_t>(file.bytes())));
+    for (const v1::WordsPlace& place : file.places()) {
+      text += fmt::format(" data.{}.transforms[{}].{}", place.validation() ? "validation" : "train",
+                          place.transform(), place.argument());
+    }
+    text += "\n";
+  }
+  return text;
+}
+
 std::string Others(const std::string& chosen) {
   const auto all = ListCheckpoints(fs::path(chosen).parent_path().string());
   if (!all.ok() || all->size() < 2) return "";
@@ -166,9 +181,9 @@ absl::StatusOr<std::string> InspectCheckpoint(const std::string& path) {
   COHORT_ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(directory, {}));
   const v1::Manifest& manifest = reader->manifest();
   COHORT_ASSIGN_OR_RETURN(const std::string best, Best(directory, manifest, &refused));
-  return fmt::format("{}{}{}{}{}shard plan:\n{}{}{}", refused, Head(directory, manifest), best,
+  return fmt::format("{}{}{}{}{}shard plan:\n{}{}{}{}", refused, Head(directory, manifest), best,
                      Readers(manifest), Tensors(*reader), ShardPlanText(manifest.layout()),
-                     Files(manifest), Others(directory));
+                     Files(manifest), Words(manifest), Others(directory));
 }
 
 }  // namespace cohort
