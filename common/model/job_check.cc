@@ -16,6 +16,7 @@
 #include "common/graph/pull_ahead.h"
 #include "common/model/strategies.h"
 #include "common/optimizers/optimizers.h"
+#include "common/report/reporter.h"
 #include "common/tensor/dtype.h"
 #include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"
@@ -147,11 +148,7 @@ class Checker {
       }
       if (compile.losses_size() > 1) seen.insert(loss.output() + "_loss");
     }
-    for (const v1::MetricSpec& metric : compile.metric_classes()) {
-      if (!seen.insert(metric.name()).second) {
-        return Error("compile.metrics", "metric \"{}\" is given twice", metric.name());
-      }
-    }
+    COHORT_RETURN_IF_ERROR(CheckMetricNames(std::move(seen)));
     if (compile.optimizers().empty()) {
       return CheckOptimizer(compile.optimizer_class(), compile.sparse_update(),
                             "compile.optimizer");
@@ -165,6 +162,24 @@ class Checker {
       if (!choice.has_optimizer_class()) return Error(path, "`{}` needs its `optimizer`", path);
       COHORT_RETURN_IF_ERROR(
           CheckOptimizer(choice.optimizer_class(), choice.sparse_update(), path + ".optimizer"));
+    }
+    return absl::OkStatus();
+  }
+
+  // `taken`: the names of the losses.
+  absl::Status CheckMetricNames(std::set<std::string> taken) const {
+    const std::set<std::string> losses = taken;
+    const v1::CompileSpec& compile = job_.compile();
+    for (int i = 0; i < compile.metric_classes_size(); ++i) {
+      const std::string& name = compile.metric_classes(i).name();
+      const std::string path = fmt::format("compile.metrics[{}]", i);
+      if (losses.contains(name) || IsReportKey(name)) {
+        return Error(path,
+                     "a metric cannot have the name \"{}\", which is another key of the lines of "
+                     "metrics.jsonl: give it another `name`",
+                     name);
+      }
+      if (!taken.insert(name).second) return Error(path, "metric \"{}\" is given twice", name);
     }
     return absl::OkStatus();
   }

@@ -381,6 +381,8 @@ const Case kCases[] = {
     {"[accuracy]", "[acuracy]"},
     {"binary_crossentropy", "categorical_hinge"},
     {"[accuracy]", "[F1Score]"},
+    {"[accuracy]", "[{accuracy: {name: epoch}}]"},
+    {"[accuracy]", "[accuracy, {BinaryAccuracy: {name: loss}}]"},
     {"[accuracy]", "[{AUC: {curve: POC}}]"},
     {"[accuracy]", "[{AUC: {multi_label: true}}]"},
     {"[accuracy]", "[{AUC: {thresholds: [0.5, 2]}}]"},

@@ -205,6 +205,22 @@ TEST_CASE("a torn line from a full disk does not join the line of another proces
                Catch::EndsWith("\n" + ToJsonLine(record, clock.UnixMicros()) + "\n"));
 }
 
+TEST_CASE("the keys of a line that are no metrics are known, so that no metric takes their names") {
+  MetricsRecord record{.metrics = {{"accuracy", 0.5}}, .figures = {{"sync/dropped", 1}}};
+  record.seconds = record.steps_per_second = 1;
+  const std::string line = ToJsonLine(record, 1'000'000);
+  size_t keys = 0;
+  for (size_t at = line.find('"'); at != std::string::npos; at = line.find('"', at + 1)) {
+    const size_t end = line.find('"', at + 1);
+    const std::string key = line.substr(at + 1, end - at - 1);
+    at = end;
+    if (line[end + 1] != ':') continue;
+    ++keys;
+    CHECK(IsReportKey(key) == (key != "accuracy"));
+  }
+  CHECK(keys == 9);
+}
+
 TEST_CASE("progress reads like a sentence") {
   Progress p{2, 5, 120, 240, 830.4, {{"loss", 0.32149}, {"accuracy", 0.88}}, ""};
   REQUIRE(FormatProgress(p) ==

@@ -1,5 +1,7 @@
 #include "common/report/reporter.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -7,6 +9,14 @@
 #include "common/base/status.h"
 
 namespace cohort {
+
+bool IsReportKey(std::string_view name) {
+  constexpr std::array<std::string_view, 7> kKeys = {
+      "time", "set", "kind", "epoch", "step", "seconds", "steps_per_second"};
+  // The figures of the cluster (chief/job/job_progress.cc).
+  if (name.starts_with("staleness/") || name.starts_with("sync/")) return true;
+  return std::find(kKeys.begin(), kKeys.end(), name) != kKeys.end();
+}
 
 std::string ToJsonLine(const MetricsRecord& record, int64_t unix_micros) {
   nlohmann::ordered_json line = {{"time", static_cast<double>(unix_micros) / 1e6},

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "common/base/clock.h"
 #include "common/report/event_file.h"
@@ -24,6 +25,10 @@ struct MetricsRecord {
   double seconds = 0;          // duration; 0: unknown
   double steps_per_second = 0;
 };
+
+// True for the name of a key of the JSON lines that is no metric, such as "epoch" or
+// "sync/dropped". A metric with this name would overwrite the key.
+bool IsReportKey(std::string_view name);
 
 // One line without its newline. A value that is not finite becomes null:
 //
