@@ -1,14 +1,8 @@
 #include "common/cluster/run_secret.h"
 
-#include <sys/stat.h>
-
-#include <catch2/catch.hpp>
-
 #include "common/base/exit_code.h"
 #include "common/cluster/security.h"
-#include "common/os/private_file.h"
-#include "common/testing/directory_test_util.h"
-#include "common/testing/status_test_util.h"
+#include "common/os/private_file_test_util.h"
 
 namespace cohort {
 namespace {
@@ -17,21 +11,20 @@ using Catch::Matchers::Contains;
 using testing::Message;
 
 TEST_CASE("a token is made from a private file of at least 16 bytes") {
-  testing::TestDirectory directory;
-  const std::string path = directory / "secret";
-  REQUIRE(CreatePrivateFile(path, "0123456789abcdef").ok());
+  const testing::PrivateFile file("0123456789abcdef");
+  const std::string& path = file.path;
   // printf %s 0123456789abcdef | sha256sum
   CHECK(ReadSecretToken(path).value() ==
         "9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f");
   REQUIRE(CreatePrivateFile(path + ".line", "0123456789abcdef\r\n").ok());
   CHECK(ReadSecretToken(path + ".line").value() == ReadSecretToken(path).value());
   REQUIRE(CreatePrivateFile(path + ".short", "0123456789abcde\n").ok());
-  for (const std::string& bad : {path + ".short", directory / "none"}) {
+  for (const std::string& bad : {path + ".short", file.directory / "none"}) {
     const absl::Status status = ReadSecretToken(bad).status();
     CHECK_THAT(Message(status), Contains(bad) && Contains("--secret_file"));
     CHECK(ExitCodeOf(status) == ExitCode::kConfig);
   }
-  REQUIRE(chmod(path.c_str(), 0644) == 0);
+  file.SetMode(0644);
   CHECK_THAT(Message(ReadSecretToken(path).status()), Contains("chmod 600"));
 }
 
