@@ -210,8 +210,14 @@ ParsedFlags FlagSet::Parse(const std::vector<std::string>& given) {
                        fmt::format("{}: {}\n{}: --help shows the flags\n", name, what, name)};
   };
   // Names and paths travel to other tasks in messages, whose text is UTF-8.
-  for (const std::string& argument : arguments) {
-    if (!IsUtf8(argument)) return wrong(fmt::format("the argument \"{}\" is not UTF-8", argument));
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (IsUtf8(arguments[i])) continue;
+    // "--flag value", rather than "--flag=value", which names the flag.
+    const bool follows_flag = i > 0 && arguments[i - 1].starts_with("--") &&
+                              arguments[i - 1].find('=') == std::string::npos &&
+                              !arguments[i].starts_with("-");
+    return wrong(fmt::format("the argument \"{}\"{} is not UTF-8", arguments[i],
+                             follows_flag ? " of " + arguments[i - 1] : ""));
   }
   std::string failure;
   try {

@@ -88,7 +88,9 @@ TEST_CASE("an argument that is not UTF-8 ends with 64") {
   const ParsedFlags parsed = MakeFlags(&o)->Parse({"--bind", "caf\xe9"});
   REQUIRE_FALSE(parsed.run);
   REQUIRE(parsed.exit_code == 64);
-  REQUIRE_THAT(parsed.err, Contains("the argument \"caf\xe9\" is not UTF-8"));
+  REQUIRE_THAT(parsed.err, Contains("the argument \"caf\xe9\" of --bind is not UTF-8"));
+  REQUIRE_THAT(MakeFlags(&o)->Parse({"--bind=caf\xe9"}).err,
+               Contains("the argument \"--bind=caf\xe9\" is not UTF-8"));
   REQUIRE(MakeFlags(&o)->Parse({"--bind", "caf\xc3\xa9"}).run);
 }
 

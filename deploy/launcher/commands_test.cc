@@ -14,12 +14,14 @@
 #include "deploy/launcher/check_job.h"
 #include "deploy/launcher/evaluate_checkpoint.h"
 #include "deploy/launcher/inspect_checkpoint.h"
+#include "deploy/launcher/local_cluster.h"
 #include "proto/checkpoint.pb.h"
 
 namespace cohort {
 namespace {
 
 using Catch::Contains;
+using Catch::StartsWith;
 
 constexpr char kJob[] = R"(name: recommender
 model:
@@ -235,6 +237,22 @@ TEST_CASE("inspect shows the newest whole checkpoint, or the one that is named")
   REQUIRE_THAT(*InspectCheckpoint(older + "/manifest.json"), Contains("step:       100"));
 }
 
+TEST_CASE("inspect names the files of words") {
+  testing::TestDirectory dir;
+  const std::string path = WriteCheckpoint(dir.path(), 1);
+  v1::Manifest manifest = *ReadManifest(path);
+  v1::ColumnTransform* const lookup =
+      manifest.mutable_job_spec()->mutable_data()->mutable_train()->add_transforms();
+  v1::ConfigValue& words = (*lookup->mutable_transform_class()->mutable_config())["vocabulary"];
+  for (int i = 0; i < 5000; ++i) {
+    words.mutable_list()->add_values()->set_s(fmt::format("word {}", i));
+  }
+  REQUIRE(CommitManifest(path, manifest).ok());
+  REQUIRE_THAT(*InspectCheckpoint(path),
+               Contains("  words-") && Contains(".txt  5000 words, 47.7 KiB: "
+                                                "data.train.transforms[0].vocabulary\n"));
+}
+
 TEST_CASE("inspect refuses a corrupt checkpoint by name and takes the one before it") {
   testing::TestDirectory dir;
   WriteCheckpoint(dir.path(), 1);
@@ -291,6 +309,32 @@ TEST_CASE("a checkpoint that is named by nothing, or from a directory that is go
   for (const char* path : {"best", ".", "ckpt-1-1-1"}) {
     CHECK(ExitCodeOf(InspectCheckpoint(path).status()) == ExitCode::kNoInput);
   }
+  std::filesystem::current_path(here);
+}
+
+TEST_CASE("a run below a directory whose name is not UTF-8 is refused by its flag") {
+  testing::TestDirectory dir;
+  const std::string odd = dir / "caf\xe9";
+  std::filesystem::create_directories(odd);
+  const std::filesystem::path here = std::filesystem::current_path();
+  std::filesystem::current_path(odd);
+  LocalOptions relative;
+  relative.run_dir = "run";
+  LocalOptions logs;
+  logs.run_dir = dir / "run";
+  logs.log_dir = "logs";
+  LocalOptions checkpoints;
+  checkpoints.run_dir = dir / "run";
+  checkpoints.checkpoint_dir = "checkpoints";
+  for (const auto& [options, flag] : {std::pair(&relative, "--run_dir: "),
+                                      {&logs, "--log_dir: "},
+                                      {&checkpoints, "--checkpoint_dir: "}}) {
+    const absl::Status refused = MakeRunDirectories(*options).status();
+    CHECK(ExitCodeOf(refused) == ExitCode::kUsage);
+    CHECK_THAT(std::string(refused.message()),
+               StartsWith(flag) && Contains("caf\xe9") && Contains("is not UTF-8"));
+  }
+  CHECK(std::filesystem::is_empty(odd));
   std::filesystem::current_path(here);
 }
 

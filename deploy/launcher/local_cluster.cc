@@ -97,6 +97,16 @@ std::vector<std::string> TaskFlags(Task task, const LocalOptions& options, const
   return flags;
 }
 
+// Paths of a run are arguments of its tasks and travel in messages, whose text is UTF-8. `given`:
+// the flag whose value is the path, or the variable.
+absl::Status CheckUtf8(std::string_view given, const std::string& path) {
+  if (IsUtf8(path)) return absl::OkStatus();
+  return UsageError(
+      "{}: the path {} is not UTF-8: give the absolute path of a directory with such a name, or "
+      "start cohort in one",
+      given, path);
+}
+
 }  // namespace
 
 absl::StatusOr<RunDirectories> MakeRunDirectories(const LocalOptions& options) {
@@ -115,6 +125,12 @@ absl::StatusOr<RunDirectories> MakeRunDirectories(const LocalOptions& options) {
   made.checkpoints =
       options.checkpoint_dir.empty() ? run + "/checkpoints" : absolute(options.checkpoint_dir);
   if (error) return CannotCreate(run, error.message());
+  COHORT_RETURN_IF_ERROR(CheckUtf8(!options.run_dir.empty()   ? "--run_dir"
+                                   : !options.log_dir.empty() ? "--log_dir"
+                                                              : "TMPDIR",
+                                   run));
+  COHORT_RETURN_IF_ERROR(CheckUtf8("--log_dir", made.logs));
+  COHORT_RETURN_IF_ERROR(CheckUtf8("--checkpoint_dir", made.checkpoints));
   for (const std::string& path : {made.tasks, made.logs, made.checkpoints}) {
     fs::create_directories(path, error);
     if (error) return CannotCreate(path, error.message());
