@@ -48,6 +48,27 @@ struct Starting {
   ClusterAdoption adoption;
 };
 
+TEST_CASE("what a lost process used is known after another one has taken its place") {
+  CoreParts p(1, 1);
+  p.Adopt(PsTask(0));
+  const auto lost_bytes = [&] {
+    return p.membership.ReportOf(PsTask(0), p.context.now_us).lost_memory_bytes;
+  };
+  v1::Pong pong;
+  pong.mutable_figures()->set_memory_bytes(700);
+  p.membership.OnPong(PsTask(0), pong);
+  CHECK(lost_bytes() == 0);
+  p.membership.OnDisconnected(PsTask(0), "reset", p.context.now_us);
+  CHECK(lost_bytes() == 700);
+  p.membership.OnConnected(PsTask(0), p.context.now_us);
+  CHECK(lost_bytes() == 700);
+  p.Adopt(PsTask(0), /*incarnation=*/2);
+  pong.mutable_figures()->set_memory_bytes(20);
+  p.membership.OnPong(PsTask(0), pong);
+  CHECK(lost_bytes() == 700);
+  CHECK(p.membership.ReportOf(PsTask(0), p.context.now_us).memory_bytes == 20);
+}
+
 TEST_CASE("a wait names a replica once, and its part alone if only this is missing") {
   TestWorld world(2, 1);
   CoreOptions options = world.options;

@@ -100,7 +100,9 @@ struct TaskReport {
   bool connected = false;
   double heard_seconds = 0;   // time since its last message; valid if it is connected
   uint64_t memory_bytes = 0;  // memory of its process
-  uint64_t sent_bytes = 0;    // payload, from the start of its process
+  // What it used when its connection was lost the last time; 0: it had not reported any.
+  uint64_t lost_memory_bytes = 0;
+  uint64_t sent_bytes = 0;  // payload, from the start of its process
   uint64_t received_bytes = 0;
   uint64_t pushes = 0;  // servers: push sections applied or staged
 };

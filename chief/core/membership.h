@@ -43,7 +43,8 @@ struct Member {
   int64_t refused_since_us = -1;  // when it first reported another chief that is alive; -1: never
   std::string why_down;
   bool differs = false;  // it calculates otherwise than the others, and the chief has logged that
-  v1::TaskFigures figures;  // in its last Pong
+  v1::TaskFigures figures;         // in its last Pong on this connection, or on the lost one
+  uint64_t lost_memory_bytes = 0;  // in the last Pong of the connection before
 };
 
 // The common part of WorkerHello and PsHello.
