@@ -106,7 +106,7 @@ class Strategy {
   // batch are the first inputs of the step; `arguments` are the others, equal for all replicas.
   // Waits if the batch has fewer examples than there are replicas, or if 64 runs are ahead. Errors:
   // InvalidArgument if a share is larger than the step; FailedPrecondition before CreateVariables;
-  // those of earlier steps.
+  // those of earlier steps, and of this one if it fails before all of its shares are scheduled.
   absl::StatusOr<PerReplica> Run(const DistributedStep& step, const DistributedBatch& batch,
                                  const std::vector<Tensor>& arguments = {});
 
