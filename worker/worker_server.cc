@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/device/check_device.h"
 #include "common/exec/resident_access.h"
@@ -38,6 +39,10 @@ absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(Options option
   remote.security = o.security;
   remote.local = o.local_servers;
   remote.log = o.log;
+  remote.on_secret_refused = [s = server.get()](const absl::Status& refused) {
+    MutexLock lock(&s->mu_);
+    s->refused_ = WithExitCode(refused, ExitCode::kConfig);
+  };
   server->remote_ = std::make_unique<RemoteAccess>(remote);
   if (o.owner.has_value()) {
     server->ring_ = std::make_unique<GradientRing>(GradientRing::Options{
@@ -252,6 +257,10 @@ WorkerServer::~WorkerServer() {
 
 absl::Status WorkerServer::Tick() {
   core_->Tick();
+  {
+    MutexLock lock(&mu_);
+    COHORT_RETURN_IF_ERROR(refused_);
+  }
   return served_.Tick(core_->adopted());
 }
 

@@ -56,7 +56,8 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   int admin_port() const { return served_.admin_port(); }
 
   // Logs which task it is waiting for, and reports results that have waited long enough. Call it
-  // every few hundred milliseconds. Errors: DeadlineExceeded if there was no chief for chief_wait.
+  // every few hundred milliseconds. Errors: DeadlineExceeded if there was no chief for chief_wait;
+  // Unauthenticated (exit code 78) if a server has refused this worker for its secret.
   absl::Status Tick() override;
   std::optional<TaskEnd> end() const override { return served_.end(); }
   std::string StatusLine() const override;
@@ -132,7 +133,8 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   mutable Mutex mu_;
   CondVar step_ended_;
   bool step_running_ ABSL_GUARDED_BY(mu_) = false;
-  std::unique_ptr<WorkerCore> core_;  // the protocol
+  absl::Status refused_ ABSL_GUARDED_BY(mu_);  // by a server, for its secret
+  std::unique_ptr<WorkerCore> core_;           // the protocol
   std::thread step_thread_;
   ServedTask served_;  // ends first, because its streams use the core
 };

@@ -5,16 +5,19 @@
 #include <thread>
 
 #include "common/base/crash_point.h"
+#include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/base/status_proto.h"
 #include "common/cluster/protocol_version.h"
 #include "common/cluster/role_flags.h"
+#include "common/cluster/run_secret.h"
 #include "common/exchange/exchange_test_world.h"
 #include "common/exchange/remote_access_test_server.h"
 #include "common/graph/expr.h"
 #include "common/graph/program_proto.h"
 #include "common/rpc/stream/frame.h"
 #include "common/rpc/stream/stream_client.h"
+#include "common/testing/directory_test_util.h"
 #include "worker/worker_options.h"
 
 namespace cohort {
@@ -103,8 +106,10 @@ Program BiasProgram() {
 }
 
 struct Cluster {
-  explicit Cluster(Duration stop_wait = kLimit) {
+  explicit Cluster(Duration stop_wait = kLimit,
+                   const std::shared_ptr<const Security>& of_servers = nullptr) {
     for (int ps = 0; ps < 2; ++ps) {
+      real[ps].security = of_servers;
       real[ps].Start();
       world.routes.mutable_servers(ps)->set_address(fmt::format("127.0.0.1:{}", real[ps].port()));
     }
@@ -235,6 +240,23 @@ TEST_CASE("a worker that is asked to end gives back what it cannot finish") {
     CHECK(IsRetryable(StatusFromProto(result.status())));
   }
   CHECK(cluster.Bias() == 0);
+}
+
+TEST_CASE("a worker without the secret of its cluster ends at once with the reason") {
+  testing::TestDirectory directory;
+  REQUIRE(WriteNewSecret(directory / "secret").ok());
+  const auto security = *Security::Create({.secret_file = directory / "secret"});
+  Cluster cluster(kLimit, security);
+  auto chief = cluster.Connect(1);
+  CHECK(cluster.worker->Tick().ok());
+  chief->Send(cluster.Dispatch(1, 2));
+  absl::Status status;
+  REQUIRE(chief->Until([&] { return !(status = cluster.worker->Tick()).ok(); }));
+  CHECK(ExitCodeOf(status) == ExitCode::kConfig);
+  const std::string message(status.message());
+  INFO(message);
+  CHECK(message.find("the stream does not carry the secret of this run") != message.npos);
+  CHECK(message.find("--secret_file") != message.npos);
 }
 
 TEST_CASE("a step that never ends does not hold up the end of its worker") {

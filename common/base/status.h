@@ -62,6 +62,7 @@ COHORT_STATUS_MAKER_(AlreadyExists, kAlreadyExists)
 COHORT_STATUS_MAKER_(DeadlineExceeded, kDeadlineExceeded)
 COHORT_STATUS_MAKER_(ResourceExhausted, kResourceExhausted)
 COHORT_STATUS_MAKER_(PermissionDenied, kPermissionDenied)
+COHORT_STATUS_MAKER_(Unauthenticated, kUnauthenticated)  // a stream without the secret of the run
 #undef COHORT_STATUS_MAKER_
 
 }  // namespace cohort

@@ -170,9 +170,9 @@ absl::Status Security::CheckSecret(std::string_view token, std::string_view addr
   if (secret_token_.empty() || SameToken(token, secret_token_)) return absl::OkStatus();
   return refusals_.Add(
       RefusalReason::kSecret, {std::string(address), "", std::string(method)},
-      PermissionDenied("{}: give the client the --secret_file of this task",
-                       token.empty() ? "the stream does not carry the secret of this run"
-                                     : "the stream carries another secret than that of this run"));
+      Unauthenticated("{}: give the client the --secret_file of this task",
+                      token.empty() ? "the stream does not carry the secret of this run"
+                                    : "the stream carries another secret than that of this run"));
 }
 
 absl::Status Security::CheckHandshake(const PeerCertificate& certificate,

@@ -75,8 +75,8 @@ class Security {
 
   // What this end sends with a stream; "": nothing.
   const std::string& secret_token() const { return secret_token_; }
-  // OK if a stream may be opened with this token. Errors: PermissionDenied; the client gets the
-  // message.
+  // OK if a stream may be opened with this token. Errors: Unauthenticated, which nothing else is;
+  // the client gets the message.
   absl::Status CheckSecret(std::string_view token, std::string_view address,
                            std::string_view method) const;
 

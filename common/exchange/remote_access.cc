@@ -295,6 +295,10 @@ void RemoteAccess::Impl::OnClosed(PsConnection* connection, const absl::Status& 
     last = std::move(link.connection);
     link.connection = nullptr;
     AvoidMuteSocket(*connection, &link);
+    if (absl::IsUnauthenticated(status) && options_.on_secret_refused) {
+      options_.on_secret_refused(
+          Annotate(status, fmt::format("ps:{} refuses this task", connection->ps())));
+    }
     exchange_.OnLost(connection->ps(), status, Micros(std::chrono::steady_clock::now()));
   }
   closed_.push_back(std::move(last));

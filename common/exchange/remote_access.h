@@ -2,6 +2,7 @@
 #define COHORT_COMMON_EXCHANGE_REMOTE_ACCESS_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -26,6 +27,9 @@ struct RemoteAccessOptions {
   std::shared_ptr<const Security> security = Security::LoopbackOnly();
   std::shared_ptr<const LocalServers> local;  // reached by calls; may be null
   Logger* log = nullptr;                      // may be null; outlives the access
+  // Gets the refusal of a server that asks for another secret, on the step thread: to dial again
+  // does not help. May be null.
+  std::function<void(const absl::Status&)> on_secret_refused;
 };
 
 // Connects one worker to the parameter servers: a PushPull stream to each, over a unix socket if

@@ -24,6 +24,7 @@ class RealServer {
   void Start(const std::string& unix_path = "", int port = 0) {
     StreamServer::Options options;
     options.listen = {fmt::format("127.0.0.1:{}", port)};
+    if (security != nullptr) options.security = security;
     if (!unix_path.empty()) options.listen.push_back("unix:" + unix_path);
     auto server = StreamServer::Start(
         options, {{"/cohort.v1.ParameterServer/PushPull",
@@ -43,8 +44,9 @@ class RealServer {
   void Stop() { server_.reset(); }
   int port() const { return server_->port(); }
 
-  std::atomic<uint64_t> incarnation{0};  // the one that a stream must name; 0: any
-  std::atomic<int> refused{0};           // streams that named another incarnation
+  std::shared_ptr<const Security> security;  // before Start
+  std::atomic<uint64_t> incarnation{0};      // the one that a stream must name; 0: any
+  std::atomic<int> refused{0};               // streams that named another incarnation
   std::atomic<int> streams{0};
   std::atomic<int> lose_requests{0};   // drop the stream before the request is looked at
   std::atomic<int> lose_responses{0};  // drop it after

@@ -22,7 +22,7 @@ from real_cluster import SCALE, DirectoryTestCase, LocalRun, dies_with_parent, f
 
 SOURCE = real_cluster.SOURCE
 NOBODY = 65534
-ANSWERED, OPEN, REFUSED, UNAVAILABLE = 0, 4, 7, 14  # codes of tls_probe
+ANSWERED, OPEN, UNAVAILABLE, NO_SECRET = 0, 4, 14, 16  # codes of tls_probe
 HEALTH = "/grpc.health.v1.Health/Check"
 CONTROL = "/cohort.v1.ParameterServer/Control"
 
@@ -111,7 +111,7 @@ class Strangers(Tasks):
             for call in wrong:
                 with self.subTest(address=address, call=call):
                     code, message = self.probe(address, *call)
-                    self.assertEqual(code, REFUSED, message)
+                    self.assertEqual(code, NO_SECRET, message)
                     self.assertIn("--secret_file", message)
             self.assertEqual(self.refused(role, "secret"), before + len(wrong))
             self.assertEqual(self.probe(address, HEALTH, token)[0], ANSWERED)

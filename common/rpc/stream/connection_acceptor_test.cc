@@ -140,7 +140,7 @@ TEST_CASE("with a secret, each stream must carry it, on TCP and unix sockets ali
       CHECK(Call(address, right, method).ok());
       for (const auto& other : {wrong, Security::LoopbackOnly()}) {
         const absl::Status status = Call(address, other, method);
-        CHECK(absl::IsPermissionDenied(status));
+        CHECK(absl::IsUnauthenticated(status));
         CHECK_THAT(Message(status), Contains("--secret_file"));
         CHECK(right->refusals()->count(RefusalReason::kSecret) == ++refused);
       }
@@ -171,8 +171,8 @@ TEST_CASE("with a secret, sockets beside gRPC must carry it too") {
     }
     return recorder.status();
   };
-  CHECK(absl::IsPermissionDenied(dial("")));
-  CHECK(absl::IsPermissionDenied(dial(std::string(64, 'a'))));
+  CHECK(absl::IsUnauthenticated(dial("")));
+  CHECK(absl::IsUnauthenticated(dial(std::string(64, 'a'))));
   CHECK(taken == 0);
   CHECK(absl::IsUnavailable(dial(security->secret_token())));  // the test closes what it takes
   CHECK(taken == 1);
