@@ -131,15 +131,25 @@ void ChiefCheckpoints::DeleteOld(const CheckpointId& newest,
   }
 }
 
+void ChiefCheckpoints::DeleteFailed(const CheckpointId& failed) {
+  const absl::Status deleted =
+      DeleteUncommitted(directory_->path(), failed, [this] { return directory_->Check(); });
+  if (!deleted.ok()) options_->log->Failure(LogLevel::kWarning, "checkpoint_retention", deleted);
+}
+
 void ChiefCheckpoints::OnCutDone(uint64_t cut, const absl::Status& status) {
   core_->mu()->AssertHeld();
   cuts_done_[cut] = {status, status.ok() ? newest_ : ""};  // one cut at a time, so it is the newest
   if (cuts_done_.size() > 64) cuts_done_.erase(cuts_done_.begin());
+  if (options_->on_cut_done) retention_.Post([this, status] { options_->on_cut_done(status); });
   if (status.ok()) {
     options_->log->Info("checkpoint", {{"cut", cut}, {"path", newest_}});
-  } else {
-    options_->log->Failure(LogLevel::kWarning, "checkpoint_failed", status);
+    return;
   }
+  options_->log->Failure(LogLevel::kWarning, "checkpoint_failed", status);
+  // A manifest that storage holds up is written before: then the checkpoint is whole, and stays.
+  const CheckpointId id = IdOf(core_->get()->view().cut.manifest());
+  disk_.Post([this, id] { retention_.Post([this, id] { DeleteFailed(id); }); });
 }
 
 void ChiefCheckpoints::SetNewest(std::string directory) {

@@ -73,6 +73,8 @@ class ChiefCheckpoints {
   };
 
   void Commit(v1::Manifest manifest);
+  // Deletes what a failed cut has left, and what older ones have.
+  void DeleteFailed(const CheckpointId& failed);
   void DeleteOld(const CheckpointId& newest, const std::optional<CheckpointId>& best);
 
   const CoordinatorOptions* const options_;

@@ -68,6 +68,8 @@ struct CoordinatorOptions : JobSettings {
   // Called when that manifest is durable: the checkpoint is committed. It must not call the
   // coordinator.
   std::function<void(const v1::Manifest&)> on_committed;
+  // Gets how each checkpoint has ended, after it has, on a thread of its own that may block.
+  std::function<void(const absl::Status&)> on_cut_done;
 };
 
 struct DatasetOptions {

@@ -180,6 +180,7 @@ TEST_CASE("the state has what each task reports") {
   CHECK(c.coordinator->state().checkpoint_age_seconds > 0);
   c.servers[0]->Kill();
   Await([&] { return !reports()[1].connected; });
+  CHECK(reports()[1].lost_memory_bytes == kFakeMemoryBytes);
 }
 
 TEST_CASE("a worker that dies loses nothing") {
@@ -266,6 +267,24 @@ TEST_CASE("a message that one end cannot parse ends the chief at once") {
     CHECK(message.find(chief_cannot ? "is not a cohort.v1.WorkerToChief"
                                     : "is not a cohort.v1.ChiefToWorker") != message.npos);
   }
+}
+
+TEST_CASE("what a failed checkpoint has written is deleted, and its end is reported") {
+  std::atomic<bool> bad = true;
+  std::atomic<int> failed = 0, committed = 0;
+  Cluster c(1, 1);
+  c.options.complete_manifest = [&](v1::Manifest* manifest) {
+    if (bad) manifest->add_files()->set_name("../elsewhere");
+  };
+  c.options.on_cut_done = [&](const absl::Status& status) { ++(status.ok() ? committed : failed); };
+  c.Start();
+  CHECK(absl::IsInvalidArgument(c.coordinator->Checkpoint()));
+  Await([&] { return !std::filesystem::exists(c.directory / "ckpt-1-1-0"); });
+  CHECK(failed == 1);  // its end is reported before the deletion
+  bad = false;
+  RequireOk(c.coordinator->Checkpoint());
+  Await([&] { return committed == 1; });
+  CHECK(std::filesystem::exists(c.coordinator->newest_checkpoint()));
 }
 
 TEST_CASE("checkpoints commit; one that fails is an error, and the next is tried") {

@@ -28,6 +28,8 @@ absl::StatusOr<std::unique_ptr<OwnedDirectory>> OwnedDirectory::Take(
   COHORT_ASSIGN_OR_RETURN(std::string token,
                           CreateDirectoryToken(options.checkpoint_dir, options.chief_incarnation,
                                                [&lock] { return lock->Check(); }));
+  // The former chief of a takeover may be writing into one.
+  if (!options.takeover) RemoveEmptyCheckpoints(options.checkpoint_dir);
   std::unique_ptr<OwnedDirectory> owned(
       new OwnedDirectory(options.checkpoint_dir, std::move(lock), std::move(token)));
   COHORT_RETURN_IF_ERROR(MakeDirectories(owned->journal_path()));

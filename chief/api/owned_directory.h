@@ -19,7 +19,8 @@ struct CoordinatorOptions;
 // functions are const, and any thread may call them.
 class OwnedDirectory {
  public:
-  // Takes the lock, unless the caller has taken it. Creates the token and the journal's directory.
+  // Takes the lock, unless the caller has taken it. Creates the token and the journal's directory,
+  // and removes the empty directories of failed checkpoints, except in a takeover.
   // Errors: those of DirectoryLock::Take and CreateDirectoryToken; of the disk.
   static absl::StatusOr<std::unique_ptr<OwnedDirectory>> Take(const CoordinatorOptions& options);
 

@@ -44,6 +44,14 @@ TEST_CASE("a directory is created and belongs to one chief at a time") {
   }
 }
 
+TEST_CASE("empty directories of failed checkpoints go when a chief takes the directory") {
+  Directory d;
+  const std::string empty = d.options.checkpoint_dir + "/ckpt-1-1-3";
+  REQUIRE(MakeDirectories(empty).ok());
+  REQUIRE(OwnedDirectory::Take(d.options).ok());
+  CHECK(!std::filesystem::exists(empty));
+}
+
 TEST_CASE("checkpoints without a journal are logged") {
   Directory d;
   std::string lines;

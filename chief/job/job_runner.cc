@@ -38,7 +38,8 @@ JobRunner::JobRunner(JobRunnerOptions options)
       cluster_(options_.cluster),
       fresh_(options_.fresh),
       console_(options_.progress),
-      metrics_log_(&console_, options_.log) {}
+      metrics_log_(&console_, options_.log),
+      checkpoint_news_(&console_) {}
 
 JobRunner::~JobRunner() = default;
 
@@ -379,6 +380,9 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
   options.complete_manifest = [this](v1::Manifest* manifest) { CompleteManifest(manifest); };
   options.check_manifest = [this](const v1::Manifest& manifest) {
     return directory_->CheckMayRestore(manifest);
+  };
+  options.on_cut_done = [this](const absl::Status& status) {
+    checkpoint_news_.Note(directory_->path(), status);
   };
   options.on_committed = [this](const v1::Manifest& manifest) {
     if (best_ != nullptr) best_->keeper()->Committed(manifest);

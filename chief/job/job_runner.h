@@ -11,6 +11,7 @@
 
 #include "chief/api/coordinator.h"
 #include "chief/job/best_tracker.h"
+#include "chief/job/checkpoint_news.h"
 #include "chief/job/job_console.h"
 #include "chief/job/job_control.h"
 #include "chief/job/job_directory.h"
@@ -145,6 +146,7 @@ class JobRunner : public ControlledJob {
   bool renumbered_ = false;  // JobSettings::renumbered
   JobConsole console_;
   MetricsLog metrics_log_;
+  CheckpointNews checkpoint_news_;  // the coordinator's thread uses it
   std::unique_ptr<JobPlan> plan_;
   std::unique_ptr<JobDirectory> directory_;
   std::unique_ptr<BestTracker> best_;  // null: without keep_best
