@@ -17,6 +17,8 @@ struct CoreState {
   uint64_t next_place = 0;
   uint64_t epoch = 0;              // finished epochs
   uint64_t synchronous_steps = 0;  // closed ones
+  // The optimizers' next one: mode sync, the open step's; else about that of the last result.
+  uint64_t iteration = 0;
   uint64_t timeline = 0;
   uint64_t generation = 0;
   std::vector<MetricState> metrics;  // folded over the current epoch

@@ -1,5 +1,7 @@
 #include "chief/core/core_view.h"
 
+#include <algorithm>
+
 namespace cohort {
 
 CoreState CoreView::State() const {
@@ -8,6 +10,11 @@ CoreState CoreView::State() const {
   state.next_place = scheduler.next_place();
   state.epoch = settlement.epoch();
   state.synchronous_steps = steps.closed();
+  state.iteration =
+      steps.mode().sync()
+          ? steps.open().begin().iteration()
+          : static_cast<uint64_t>(std::max<int64_t>(
+                steps.mode().iteration_offset() + static_cast<int64_t>(settlement.steps()), 0));
   state.timeline = timeline();
   state.generation = outbox.generation();
   for (const auto& [name, metric] : settlement.metrics()) {

@@ -11,6 +11,7 @@
 #include "common/graph/program_proto.h"
 #include "common/model/batch_text.h"
 #include "common/model/data_check.h"
+#include "common/optimizers/schedules/schedule.h"
 
 namespace cohort {
 namespace {
@@ -92,9 +93,19 @@ void JobPlan::SetClosuresPerStep(uint32_t closures) {
     auto& arguments = *optimizer.mutable_rule()->mutable_config();
     const auto rate = arguments.find("learning_rate");
     if (rate != arguments.end()) {
-      rate->second.set_f(rate->second.f() * UsedClosures(strategy, closures));
+      ScaleLearningRate(UsedClosures(strategy, closures), &rate->second);
     }
   }
+}
+
+std::function<double(uint64_t)> JobPlan::LearningRate() const {
+  if (model_.optimizers.empty()) return nullptr;
+  const auto& arguments = model_.optimizers.front().rule().config();
+  const auto rate = arguments.find("learning_rate");
+  if (rate == arguments.end() || !IsSchedule(rate->second)) return nullptr;
+  const auto schedule = MakeSchedule(rate->second);
+  if (!schedule.ok()) return nullptr;  // servers report it
+  return [schedule = *schedule](uint64_t step) { return schedule(static_cast<double>(step)); };
 }
 
 uint64_t JobPlan::closures_hash() const {

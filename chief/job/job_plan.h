@@ -4,6 +4,7 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -60,6 +61,8 @@ class JobPlan {
   // Always the same number. `scale_learning_rate: linear` then multiplies the learning rates of
   // model() by the closures of a step that count (Goyal et al., 2017).
   void SetClosuresPerStep(uint32_t closures);
+  // The learning rate of an iteration of the first optimizer; null if it never changes.
+  std::function<double(uint64_t)> LearningRate() const;
 
  private:
   void AddWarnings(std::string_view data, const Dataset& dataset);

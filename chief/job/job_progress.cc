@@ -22,8 +22,12 @@ void JobProgress::Restart(const CoordinatorState& state) {
   recorded_steps_ = state.counters;
 }
 
-Scalars JobProgress::TakeFigures(const CoreCounters& counters) {
+Scalars JobProgress::TakeFigures(const CoordinatorState& state) {
+  const CoreCounters& counters = state.counters;
   Scalars figures;
+  if (options_.learning_rate) {
+    figures.emplace_back("learning_rate", options_.learning_rate(state.iteration));
+  }
   const EpochStaleness& staleness = counters.epoch_staleness;
   if (staleness.sections > 0) {
     figures.emplace_back("staleness/mean", staleness.mean());
@@ -41,15 +45,15 @@ Scalars JobProgress::TakeFigures(const CoreCounters& counters) {
 void JobProgress::Update(const CoordinatorState& state, uint64_t epoch) {
   WarnIfNotFinite(state);
   MeasureRate(state);
-  const bool due =
-      record_every_steps_ > 0 && state.steps >= last_record_.steps + record_every_steps_;
+  const bool due = options_.record_every_steps > 0 &&
+                   state.steps >= last_record_.steps + options_.record_every_steps;
   if (due && !state.metrics.empty()) {
     metrics_->Add({.set = "train",
                    .kind = "step",
                    .epoch = epoch + 1,
                    .step = state.steps,
                    .metrics = ValuesOf(state.metrics),
-                   .figures = TakeFigures(state.counters),
+                   .figures = TakeFigures(state),
                    .steps_per_second = RateSince(last_record_, state)});
     last_record_ = MarkOf(state);
   }
@@ -74,7 +78,7 @@ void JobProgress::EndEpoch(const CoordinatorState& state, uint64_t epoch, double
                  .epoch = epoch + 1,
                  .step = state.steps,
                  .metrics = ValuesOf(state.metrics),
-                 .figures = TakeFigures(state.counters),
+                 .figures = TakeFigures(state),
                  .steps_per_second = steps_per_second});
   console_->Print(FormatProgress(ProgressOf(state, epoch, steps_per_second)));
   last_line_ = MarkOf(state);

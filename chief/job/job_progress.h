@@ -2,6 +2,8 @@
 #define COHORT_CHIEF_JOB_JOB_PROGRESS_H_
 
 #include <cstdint>
+#include <functional>
+#include <utility>
 
 #include "chief/api/coordinator_state.h"
 #include "chief/job/job_console.h"
@@ -17,11 +19,15 @@ namespace cohort {
 // thread at a time may use it.
 class JobProgress {
  public:
-  // `record_every_steps`: the number of steps between two step records; 0: no step records.
-  JobProgress(const JobSchedule* schedule, uint64_t record_every_steps, const Clock* clock,
-              Logger* log, JobConsole* console, MetricsLog* metrics)
+  struct Options {
+    uint64_t record_every_steps = 0;  // between two step records; 0: no step records
+    // The learning rate of an iteration, for the records. Null: it never changes.
+    std::function<double(uint64_t)> learning_rate;
+  };
+  JobProgress(const JobSchedule* schedule, Options options, const Clock* clock, Logger* log,
+              JobConsole* console, MetricsLog* metrics)
       : schedule_(schedule),
-        record_every_steps_(record_every_steps),
+        options_(std::move(options)),
         clock_(clock),
         log_(log),
         console_(console),
@@ -41,9 +47,9 @@ class JobProgress {
     TimePoint time;
   };
 
-  // The figures of the cluster for a record: staleness over the epoch so far, and of synchronous
-  // steps what has happened since the last record.
-  Scalars TakeFigures(const CoreCounters& counters);
+  // The figures of the job for a record: the learning rate if it changes, staleness over the epoch
+  // so far, and of synchronous steps what has happened since the last record.
+  Scalars TakeFigures(const CoordinatorState& state);
   Mark MarkOf(const CoordinatorState& state) const { return {state.steps, clock_->Now()}; }
   // Steps per second since the mark; 0: unknown.
   double RateSince(const Mark& mark, const CoordinatorState& state) const;
@@ -54,7 +60,7 @@ class JobProgress {
   void WarnIfNotFinite(const CoordinatorState& state);
 
   const JobSchedule* const schedule_;
-  const uint64_t record_every_steps_;
+  const Options options_;
   const Clock* const clock_;
   Logger* const log_;
   JobConsole* const console_;

@@ -37,7 +37,8 @@ struct Shown : ManualClock, Console {
   }
 
   testing::TestDirectory directory;
-  JobProgress progress{&kProgressSchedule, 10, this, log.get(), &console, &metrics};
+  JobProgress progress{
+      &kProgressSchedule, {.record_every_steps = 10}, this, log.get(), &console, &metrics};
 };
 
 TEST_CASE("every record and every line counts epochs from 1") {
@@ -75,6 +76,21 @@ TEST_CASE("records have the staleness of the epoch so far, and what steps waited
   state.counters.waited_us = 6'000'000;
   shown.progress.EndEpoch(state, 0, 50);
   CHECK_THAT(shown.Lines(), Contains(R"("sync/dropped":1.0,"sync/wait_seconds_per_step":0.1)"));
+}
+
+TEST_CASE("records have the learning rate if it changes") {
+  Shown shown;
+  CoordinatorState state = At(20);
+  state.iteration = 7;
+  shown.progress.EndEpoch(state, 0, 50);
+  CHECK_THAT(shown.Lines(), !Contains("learning_rate"));
+  JobProgress scheduled(
+      &kProgressSchedule,
+      {.learning_rate =
+           [](uint64_t iteration) { return 1.0 / static_cast<double>(iteration + 1); }},
+      &shown, shown.log.get(), &shown.console, &shown.metrics);
+  scheduled.EndEpoch(state, 0, 50);
+  CHECK_THAT(shown.Lines(), Contains(R"("learning_rate":0.125)"));
 }
 
 TEST_CASE("a loss that is not finite gets one warning") {

@@ -409,7 +409,8 @@ JobWalk::Options JobRunner::MakeWalkOptions() const {
   options.checkpoints = {.every_steps = spec.checkpoint().every_steps(),
                          .every_seconds = spec.checkpoint().every_seconds(),
                          .every_epochs = spec.checkpoint().every_epochs()};
-  options.record_every_steps = spec.report().every_steps();
+  options.progress = {.record_every_steps = spec.report().every_steps(),
+                      .learning_rate = plan_->LearningRate()};
   options.ends_for_lost_server = spec.strategy().elastic();
   return options;
 }

@@ -19,8 +19,8 @@ JobWalk::JobWalk(const Environment& environment, const Options& options)
       epochs_(env_.cluster, env_.schedule, env_.clock, options.epochs),
       validation_(env_.cluster, env_.schedule, env_.clock, options.validation, env_.console,
                   env_.metrics),
-      progress_(env_.schedule, options.record_every_steps, env_.clock, env_.log, env_.console,
-                env_.metrics) {}
+      progress_(env_.schedule, options.progress, env_.clock, env_.log, env_.console, env_.metrics) {
+}
 
 absl::Status JobWalk::Run() {
   COHORT_RETURN_IF_ERROR(Begin());

@@ -44,7 +44,7 @@ class JobWalk {
     EpochRunner::Options epochs;
     Validation::Step validation;
     CheckpointPolicy::Options checkpoints;
-    uint64_t record_every_steps = 0;  // step records in the metrics log; 0: none
+    JobProgress::Options progress;
     bool ends_for_lost_server = false;
   };
   // True for the error of a lost server.

@@ -5,7 +5,6 @@
 
 #include "common/base/suggest.h"
 #include "common/model/job_defaults.h"
-#include "common/model/planned_names.h"
 
 namespace cohort {
 namespace {
@@ -233,7 +232,8 @@ absl::Status ClassReader::ReadArguments(const ClassNode& node, const std::string
 absl::Status ClassReader::ReadArgument(const Entry& entry, const std::string& path,
                                        const ClassSchema& schema, const Argument& argument,
                                        v1::ConfigValue* value) {
-  if (argument.type == ArgumentType::kObject) {
+  if (argument.type == ArgumentType::kObject ||
+      (argument.number_or_object() && entry.value.IsMap())) {
     return ReadClass(entry.value, path, argument.classes(), value->mutable_object());
   }
   if (argument.type == ArgumentType::kObjects) return ReadObjects(entry, path, argument, value);
@@ -303,11 +303,6 @@ absl::Status ClassReader::ReadMappedArgument(const Entry& entry, const std::stri
                                             argument.name, schema.name));
   }
   COHORT_ASSIGN_OR_RETURN(const ClassNode node, ReadNode(entry.value, path, nullptr));
-  if (IsPlannedName("schedule", node.name)) {
-    return AtLine(entry.line, Unimplemented("{}: {} must be a number: the schedule {} is not "
-                                            "supported yet",
-                                            schema.name, argument.name, node.name));
-  }
   value->mutable_object()->set_class_name(node.name);
   return absl::OkStatus();
 }

@@ -10,12 +10,8 @@ struct Names {
   std::string_view names;  // separated by spaces
 };
 
-// keras/src/optimizers/schedules, and further keys of
-// parameter server jobs.
+// Further keys of parameter server jobs.
 constexpr Names kPlannedNames[] = {
-    {"schedule",
-     "CosineDecay CosineDecayRestarts ExponentialDecay InverseTimeDecay PiecewiseConstantDecay "
-     "PolynomialDecay"},
     {"key",
      "all_reduce callbacks class_weight collective collectives cuda device "
      "devices export gpu gpus hash_table incremental jit_compile replicas "

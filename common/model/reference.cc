@@ -23,6 +23,7 @@ std::string ClassReference() {
                {"Losses", Losses()},
                {"Metrics", Metrics()},
                {"Optimizers", OptimizerSchemas()},
+               {"Schedules", ScheduleSchemas()},
                {"Partitioners", PartitionerSchemas()},
                {"Sources", Sources()},
                {"Transforms", Transforms()}};

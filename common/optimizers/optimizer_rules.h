@@ -84,7 +84,7 @@ class OptimizerRule {
   // caller must pass *every* row of the shard, because Keras decays them all.
   virtual bool touches_only_keys() const = 0;
 
-  // Returns the learning rate of a step. Schedules will plug in here.
+  // Returns the learning rate of a step, by the optimizer's schedule.
   virtual double LearningRate(uint64_t step) const = 0;
 
   // Returns what devices need to update an element in this step. `dtype`: kFloat32 or kFloat64.

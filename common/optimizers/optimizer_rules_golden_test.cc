@@ -30,11 +30,30 @@ const json& Golden() {
   return golden;
 }
 
+v1::ConfigValue ValueOf(const json& value);
+
+v1::ConfigValue ObjectOf(const json& c) {
+  v1::ClassConfig object;
+  object.set_class_name(c["class_name"].get<std::string>());
+  for (const auto& [name, value] : c["config"].items()) {
+    (*object.mutable_config())[name] = ValueOf(value);
+  }
+  return ConfigOf(std::move(object));
+}
+
+v1::ConfigValue ValueOf(const json& value) {
+  if (value.is_object()) return ObjectOf(value);
+  if (value.is_boolean()) return ConfigOf(value.get<bool>());
+  if (!value.is_array()) return ConfigOf(value.get<double>());
+  v1::ConfigValue list;
+  for (const json& item : value) *list.mutable_list()->add_values() = ValueOf(item);
+  return list;
+}
+
 v1::OptimizerSpec SpecOf(const json& c) {
   std::vector<std::pair<std::string, v1::ConfigValue>> arguments;
   for (const auto& [name, value] : c["config"].items()) {
-    arguments.emplace_back(
-        name, value.is_boolean() ? ConfigOf(value.get<bool>()) : ConfigOf(value.get<double>()));
+    arguments.emplace_back(name, ValueOf(value));
   }
   return OptimizerOf(c["class_name"].get<std::string>(), arguments,
                      c["mode"] == "lazy" ? "lazy" : "keras");
@@ -194,6 +213,25 @@ TEST_CASE("updates are those of Keras, dense and sparse") {
   for (const ClassSchema* schema : OptimizerSchemas().Schemas()) {
     INFO(schema->name);
     CHECK(cases[schema->name] >= 6);
+  }
+}
+
+TEST_CASE("learning rates of schedules are those of Keras") {
+  std::map<std::string, int> cases;  // by schedule
+  for (const json& c : Golden()["schedules"]) {
+    INFO(c.dump());
+    ++cases[c["class_name"].get<std::string>()];
+    const auto schedule = MakeSchedule(ObjectOf(c));
+    REQUIRE(schedule.ok());
+    for (size_t step = 0; step < c["rates"].size(); ++step) {
+      INFO("step " << step);
+      const double expected = c["rates"][step];
+      REQUIRE(std::abs((*schedule)(static_cast<double>(step)) - expected) <= 1e-11);
+    }
+  }
+  for (const ClassSchema* schema : ScheduleSchemas().Schemas()) {
+    INFO(schema->name);
+    CHECK((cases[schema->name] > 0 || schema->name == "WarmUp"));  // Keras has no WarmUp
   }
 }
 

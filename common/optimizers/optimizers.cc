@@ -24,6 +24,11 @@ absl::Status CheckSparseUpdate(std::string_view optimizer, std::string_view valu
                          value.substr(0, 60), DidYouMean(value, {"keras", "lazy"}));
 }
 
+// The learning rate of a complete config.
+absl::StatusOr<LearningRateSchedule> ScheduleOf(const v1::ClassConfig& rule) {
+  return MakeSchedule(Config(rule).Value("learning_rate"));
+}
+
 bool Matches(const std::string& pattern, const std::string& name) {
   return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
 }
@@ -54,6 +59,9 @@ absl::StatusOr<v1::OptimizerSpec> CompleteOptimizer(const v1::OptimizerSpec& giv
   if (!sparse.ok() && argument != nullptr) *argument = "sparse_update";
   COHORT_RETURN_IF_ERROR(sparse);
   COHORT_RETURN_IF_ERROR(CheckClipping(spec.rule(), argument));
+  const absl::Status schedule = ScheduleOf(spec.rule()).status();
+  if (!schedule.ok() && argument != nullptr) *argument = "learning_rate";
+  COHORT_RETURN_IF_ERROR(schedule);
   return spec;
 }
 
@@ -87,7 +95,8 @@ absl::StatusOr<std::unique_ptr<OptimizerRule>> MakeRule(const OptimizerClass& op
         optimizer.schema.name);
   }
   COHORT_ASSIGN_OR_RETURN(const v1::ClassConfig complete, CompleteConfig(optimizer.schema, config));
-  return optimizer.make(Config(complete), lazy);
+  COHORT_ASSIGN_OR_RETURN(LearningRateSchedule schedule, ScheduleOf(complete));
+  return optimizer.make(Config(complete), std::move(schedule), lazy);
 }
 
 absl::StatusOr<std::unique_ptr<OptimizerRule>> OptimizerRule::Create(
@@ -159,9 +168,7 @@ GradientClipping LayoutRules::ClippingOf(const v1::VariableSpec& variable) const
 // ---------------------------------------------------------------- arguments
 
 Argument LearningRateArgument(double default_value) {
-  return Float("learning_rate", "Factor of each change.")
-      .Default(default_value)
-      .Between(0, kMostHyperparameter);
+  return RateArgument("learning_rate", "Factor of each change.").Default(default_value);
 }
 
 Argument EpsilonArgument() {

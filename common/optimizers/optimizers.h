@@ -12,6 +12,7 @@
 
 #include "common/optimizers/gradient_clipping.h"
 #include "common/optimizers/optimizer_rules.h"
+#include "common/optimizers/schedules/schedule.h"
 #include "common/schema/class_registry.h"
 #include "common/schema/class_schema.h"
 
@@ -32,8 +33,10 @@ enum class UpdateScope {
 // One optimizer of Keras: an entry of Optimizers().
 struct OptimizerClass {
   ClassSchema schema;
-  // Makes the rule. `config` is complete (CompleteConfig). `lazy`: sparse_update is "lazy".
-  std::unique_ptr<OptimizerRule> (*make)(const Config& config, bool lazy) = nullptr;
+  // Makes the rule. `config` is complete (CompleteConfig), `schedule` is its learning rate. `lazy`:
+  // sparse_update is "lazy".
+  std::unique_ptr<OptimizerRule> (*make)(const Config& config, LearningRateSchedule schedule,
+                                         bool lazy) = nullptr;
   UpdateScope scope = UpdateScope::kElement;
 };
 

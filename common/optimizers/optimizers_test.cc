@@ -16,6 +16,43 @@ std::string ProblemOf(const v1::OptimizerSpec& spec) {
   return std::string(status.message());
 }
 
+TEST_CASE("a warm-up rises to the first rate of its schedule, which then begins") {
+  const v1::ConfigValue decay =
+      ConfigOf(ClassOf("ExponentialDecay", {{"initial_learning_rate", ConfigOf(0.4)},
+                                            {"decay_steps", ConfigOf(10.0)},
+                                            {"decay_rate", ConfigOf(0.5)}}));
+  v1::ConfigValue rate = ConfigOf(ClassOf(
+      "WarmUp",
+      {{"schedule", decay}, {"warmup_steps", ConfigOf(4)}, {"warmup_from", ConfigOf(0.2)}}));
+  auto schedule = MakeSchedule(rate);
+  REQUIRE(schedule.ok());
+  CHECK((*schedule)(0) == Approx(0.2));
+  CHECK((*schedule)(2) == Approx(0.3));
+  CHECK((*schedule)(4) == Approx(0.4));
+  CHECK((*schedule)(14) == Approx(0.2));
+
+  // Scaling multiplies the rate of every step.
+  auto before = *std::move(schedule);
+  ScaleLearningRate(3, &rate);
+  schedule = MakeSchedule(rate);
+  REQUIRE(schedule.ok());
+  for (double step = 0; step < 30; ++step) CHECK((*schedule)(step) == Approx(3 * before(step)));
+}
+
+TEST_CASE("a table of rates needs one value more than boundaries") {
+  v1::OptimizerSpec spec = OptimizerOf("SGD", {});
+  v1::ConfigValue values;
+  for (const double value : {1.0, 0.5}) *values.mutable_list()->add_values() = ConfigOf(value);
+  (*spec.mutable_rule()->mutable_config())["learning_rate"] =
+      ConfigOf(ClassOf("PiecewiseConstantDecay",
+                       {{"boundaries", ConfigOf(std::vector<int64_t>{3, 9})}, {"values", values}}));
+  std::string argument;
+  const auto completed = CompleteOptimizer(spec, &argument);
+  CHECK(std::string(completed.status().message()) ==
+        "PiecewiseConstantDecay: 2 boundaries need 3 values, not 2");
+  CHECK(argument == "learning_rate");
+}
+
 TEST_CASE("optimizers have Keras' names and defaults") {
   for (const char* name : {"Adagrad", "Adam", "AdamW", "Ftrl", "RMSprop", "SGD", "sgd", "rmsprop",
                            "adamw", "ADAM", "RMSProp"}) {

@@ -143,6 +143,7 @@ class Completer {
         COHORT_RETURN_IF_ERROR(CheckNumber(a, static_cast<double>(value.i())));
         return result;
       case ArgumentType::kFloat:
+        if (a.number_or_object() && value.has_object()) return ConvertObject(a, value, depth);
         if (!value.has_f() && !value.has_i()) break;
         result.set_f(value.has_f() ? value.f() : static_cast<double>(value.i()));
         COHORT_RETURN_IF_ERROR(CheckNumber(a, result.f()));
@@ -227,7 +228,10 @@ class Completer {
 
   static absl::Status Mistyped(const Argument& a, const v1::ConfigValue& value) {
     const std::string text = ConfigText(value).substr(0, 60);
-    return InvalidArgument("{} must be {}, not {}", a.name, TypeName(a.type),
+    const std::string type = a.number_or_object()
+                                 ? fmt::format("a number or a {}", a.classes().kind())
+                                 : std::string(TypeName(a.type));
+    return InvalidArgument("{} must be {}, not {}", a.name, type,
                            value.has_s() ? fmt::format("\"{}\"", text) : text);
   }
 
@@ -319,6 +323,10 @@ Argument Argument::Below(double least, double limit) && {
   min = least;
   max = limit;
   below_max = true;
+  return std::move(*this);
+}
+Argument Argument::OrObject(const SchemaSet& (*set)()) && {
+  classes = set;
   return std::move(*this);
 }
 Argument Argument::OneOf(std::vector<std::string> values) && {
@@ -471,6 +479,7 @@ std::string ReferenceOf(const ClassSchema& schema) {
     }
     if (!a.choices.empty()) type = fmt::format("{}", fmt::join(a.choices, ", "));
     if (!std::isinf(a.min)) type += fmt::format(", {}", RangeText(a));
+    if (a.number_or_object()) type += fmt::format(", or a {}", a.classes().kind());
     text += fmt::format("| `{}` | {} | {} | {} |\n", a.name, type,
                         a.required ? "required" : ConfigText(a.default_value), a.doc);
   }

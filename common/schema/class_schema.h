@@ -54,9 +54,10 @@ struct Argument {
   v1::ConfigValue default_value;  // null: None
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
-  bool below_max = false;                   // the range is [min, max)
-  std::vector<std::string> choices;         // a string is one of them; empty: any
-  const SchemaSet& (*classes)() = nullptr;  // an object has one of these classes
+  bool below_max = false;            // the range is [min, max)
+  std::vector<std::string> choices;  // a string is one of them; empty: any
+  // An object has one of these classes. A number may be such an object instead, if this is set.
+  const SchemaSet& (*classes)() = nullptr;
   std::string usual_class;  // an object by name has it if only its arguments are given
   // Of a list: its items may be lists, which count as their items, and may be none, which counts as
   // -1.
@@ -83,6 +84,11 @@ struct Argument {
   // least <= value < limit
   Argument Below(double least, double limit) &&;
   Argument OneOf(std::vector<std::string> values) &&;
+  // An object of one of these classes may stand in place of the number.
+  Argument OrObject(const SchemaSet& (*classes)()) &&;
+
+  bool takes_object() const { return type == ArgumentType::kObject || number_or_object(); }
+  bool number_or_object() const { return type == ArgumentType::kFloat && classes != nullptr; }
 };
 
 Argument Bool(std::string_view name, std::string_view doc);
@@ -141,10 +147,10 @@ class Config {
   const v1::ClassConfig& Object(std::string_view name) const;
   // In the order of their names.
   std::map<std::string, v1::ClassConfig> Objects(std::string_view name) const;
-
- private:
+  // The value, whatever its type is.
   const v1::ConfigValue& Value(std::string_view name) const;
 
+ private:
   const v1::ClassConfig& config_;
 };
 

@@ -10,6 +10,9 @@ so that the file holds results only:
 in float64, rounded to the variable's dtype. Sparse cases have ROWS x COLUMNS variables; step t pushes the
 rows {t mod 8, (t + 3) mod 8, (3 t + 5) mod 8}, ascending and without repetition, but none at step 7; i of
 the gradient counts the elements of the pushed rows.
+
+"schedules" holds the learning rates of steps 0 to SCHEDULE_STEPS - 1. Keras computes a schedule in the
+dtype of its numbers, and makes float32 of Python's. The float64 cases give it float64 numbers.
 """
 
 import json
@@ -28,6 +31,7 @@ STEPS = 20
 ELEMENTS = 13
 ROWS, COLUMNS = 8, 3
 SAVED_STEPS = (1, 2, STEPS)
+SCHEDULE_STEPS = 40
 
 CASES = {
     "sgd": ("SGD", dict(learning_rate=0.1)),
@@ -54,7 +58,53 @@ CASES = {
                      l2_regularization_strength=0.02, l2_shrinkage_regularization_strength=0.01, beta=0.5)),
     "ftrl_power": ("Ftrl", dict(learning_rate=0.5, learning_rate_power=-0.7)),
     "ftrl_weight_decay": ("Ftrl", dict(learning_rate=0.1, weight_decay=0.02)),
+    "sgd_schedule": ("SGD", dict(learning_rate=dict(
+        class_name="ExponentialDecay",
+        config=dict(initial_learning_rate=0.1, decay_steps=4, decay_rate=0.5)), momentum=0.9)),
+    "adam_schedule": ("Adam", dict(learning_rate=dict(
+        class_name="CosineDecay",
+        config=dict(initial_learning_rate=0.0, decay_steps=10, warmup_target=0.02, warmup_steps=5)))),
+    "ftrl_schedule": ("Ftrl", dict(learning_rate=dict(
+        class_name="PiecewiseConstantDecay",
+        config=dict(boundaries=[5, 10], values=[0.2, 0.1, 0.05])), beta=0.5)),
 }
+
+SCHEDULES = [
+    ("ExponentialDecay", dict(initial_learning_rate=0.1, decay_steps=7, decay_rate=0.9)),
+    ("ExponentialDecay", dict(initial_learning_rate=0.1, decay_steps=7, decay_rate=0.9, staircase=True)),
+    ("InverseTimeDecay", dict(initial_learning_rate=0.1, decay_steps=7, decay_rate=0.5)),
+    ("InverseTimeDecay", dict(initial_learning_rate=0.1, decay_steps=7, decay_rate=0.5, staircase=True)),
+    ("PolynomialDecay", dict(initial_learning_rate=0.1, decay_steps=15)),
+    ("PolynomialDecay", dict(initial_learning_rate=0.1, decay_steps=15, end_learning_rate=0.02, power=2.0)),
+    ("PolynomialDecay", dict(initial_learning_rate=0.1, decay_steps=15, power=0.5, cycle=True)),
+    ("PiecewiseConstantDecay", dict(boundaries=[3, 10], values=[1.0, 0.5, 0.1])),
+    ("CosineDecay", dict(initial_learning_rate=0.1, decay_steps=30)),
+    ("CosineDecay", dict(initial_learning_rate=0.1, decay_steps=30, alpha=0.1)),
+    ("CosineDecay", dict(initial_learning_rate=0.01, decay_steps=20, warmup_target=0.1, warmup_steps=10)),
+    ("CosineDecayRestarts", dict(initial_learning_rate=0.1, first_decay_steps=6)),
+    ("CosineDecayRestarts", dict(initial_learning_rate=0.1, first_decay_steps=7, t_mul=1.5, m_mul=0.8, alpha=0.1)),
+    ("CosineDecayRestarts", dict(initial_learning_rate=0.1, first_decay_steps=7, t_mul=1.0, m_mul=0.5)),
+]
+
+
+def schedule(rate):
+    """The Keras object of a learning rate that is not a number."""
+    if not isinstance(rate, dict):
+        return rate
+    def number(value):
+        if isinstance(value, list):
+            return [number(item) for item in value]
+        return tf.constant(value, keras.config.floatx()) if isinstance(value, float) else value
+
+    config = {name: number(value) for name, value in rate["config"].items()}
+    return getattr(keras.optimizers.schedules, rate["class_name"])(**config)
+
+
+def run_schedule(name, arguments):
+    keras.config.set_floatx("float64")
+    made = schedule({"class_name": name, "config": arguments})
+    return {"class_name": name, "config": arguments,
+            "rates": [float(made(step)) for step in range(SCHEDULE_STEPS)]}
 
 
 def initial(count, dtype):
@@ -80,7 +130,8 @@ def numbers(array):
 
 def run_keras(name, arguments, dtype, sparse):
     keras.config.set_floatx(dtype)
-    optimizer = getattr(keras.optimizers, name)(**arguments)
+    optimizer = getattr(keras.optimizers, name)(
+        **dict(arguments, learning_rate=schedule(arguments["learning_rate"])))
     shape = (ROWS, COLUMNS) if sparse else (ELEMENTS,)
     variable = keras.Variable(initial(int(np.prod(shape)), dtype).reshape(shape), dtype=dtype, name="v")
     optimizer.build([variable])
@@ -116,11 +167,13 @@ def run_lazy(name, a, dtype):
     def slot(key, first=0):
         return slots.setdefault(key, np.full_like(w, cast(first)))
 
-    lr = t(a["learning_rate"])
+    keras.config.set_floatx(dtype)
+    rate = schedule(a["learning_rate"])
     decay = cast(a.get("weight_decay", 0.004 if name == "AdamW" else 0))
     momentum = cast(a.get("momentum", 0)) if name == "SGD" else t(a.get("momentum", 0))
     saved = {}
     for step in range(STEPS):
+        lr = t(rate(step) if callable(rate) else rate)
         r = rows_of(step)
         g = gradient(step, len(r) * COLUMNS, dtype).reshape(-1, COLUMNS)
         w[r] -= w[r] * decay * lr
@@ -192,6 +245,7 @@ def main():
         "versions": {"keras": keras.__version__, "tensorflow": tf.__version__,
                      "numpy": np.__version__, "python": sys.version.split()[0]},
         "steps": STEPS, "elements": ELEMENTS, "rows": ROWS, "columns": COLUMNS, "cases": cases,
+        "schedules": [run_schedule(*case) for case in SCHEDULES],
     }
     with open(path, "w", encoding="utf-8") as f:
         json.dump(golden, f, separators=(",", ":"))

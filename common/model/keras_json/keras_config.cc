@@ -6,7 +6,6 @@
 #include "common/base/json_text.h"
 #include "common/base/printable.h"
 #include "common/base/status.h"
-#include "common/model/planned_names.h"
 
 namespace cohort {
 namespace {
@@ -88,11 +87,7 @@ absl::Status Prepare(const ClassSchema& schema, v1::ClassConfig* given) {
     }
     if (!value.has_object()) continue;
     const std::string& class_name = value.object().class_name();
-    if (argument->type != ArgumentType::kObject) {
-      if (!IsPlannedName("schedule", class_name)) continue;
-      return Unimplemented("{}: {} must be a number: the schedule {} is not supported yet",
-                           schema.name, key, class_name);
-    }
+    if (!argument->takes_object()) continue;
     const auto inner = argument->classes().FindSchema(class_name);
     if (inner.ok()) COHORT_RETURN_IF_ERROR(Prepare(**inner, value.mutable_object()));
   }

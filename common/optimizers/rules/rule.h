@@ -12,6 +12,7 @@
 #include "common/optimizers/optimizer_rules.h"
 #include "common/optimizers/optimizers.h"
 #include "common/optimizers/rules/rule_update.h"
+#include "common/optimizers/schedules/schedule.h"
 
 namespace cohort {
 
@@ -85,17 +86,17 @@ void CopyRange(const UpdateRange<T>& range, size_t slots) {
 template <typename Family>
 class ElementwiseRule : public OptimizerRule {
  public:
-  ElementwiseRule(const Config& config, bool lazy)
+  ElementwiseRule(const Config& config, LearningRateSchedule schedule, bool lazy)
       : family_(config),
         slots_(family_.Slots()),
-        learning_rate_(config.Float("learning_rate")),
+        schedule_(std::move(schedule)),
         weight_decay_(config.Float("weight_decay")),  // 0 for None
         moves_all_rows_(family_.moves_all_rows() || weight_decay_ != 0),
         lazy_(lazy) {}
 
   std::span<const SlotInfo> slots() const override { return slots_; }
   bool touches_only_keys() const override { return lazy_ || !moves_all_rows_; }
-  double LearningRate(uint64_t) const override { return learning_rate_; }
+  double LearningRate(uint64_t step) const override { return schedule_(static_cast<double>(step)); }
   RuleUpdate UpdateOfStep(DType dtype, uint64_t step) const override {
     if (dtype == DType::kFloat32) return {ConstantsAt<float>(step)};
     return {ConstantsAt<double>(step)};
@@ -162,7 +163,7 @@ class ElementwiseRule : public OptimizerRule {
 
   const Family family_;
   const std::vector<SlotInfo> slots_;
-  const double learning_rate_;
+  const LearningRateSchedule schedule_;
   const double weight_decay_;
   const bool moves_all_rows_;
   const bool lazy_;
@@ -170,8 +171,9 @@ class ElementwiseRule : public OptimizerRule {
 
 // OptimizerClass::make of a family.
 template <typename Family>
-std::unique_ptr<OptimizerRule> MakeElementwise(const Config& config, bool lazy) {
-  return std::make_unique<ElementwiseRule<Family>>(config, lazy);
+std::unique_ptr<OptimizerRule> MakeElementwise(const Config& config, LearningRateSchedule schedule,
+                                               bool lazy) {
+  return std::make_unique<ElementwiseRule<Family>>(config, std::move(schedule), lazy);
 }
 
 // Arguments that several optimizers have. Numbers stay far below the largest float32.
