@@ -79,6 +79,7 @@ class RemoteAccess::Impl : public ExchangeRunner {
 
   // Used by the step thread only.
   bool reported_not_shared_ = false;
+  bool secret_accepted_ = false;  // a server has answered
   PayloadLoan loan_;
   PushAreas areas_;
   CodecCounters codec_counters_;
@@ -216,6 +217,7 @@ PsConnection* RemoteAccess::Impl::Connect(const ServerRoute& server) {
   callbacks.on_response = [this](PsConnection* from, const v1::PushPullResponseHeader& header,
                                  std::span<const PayloadPieces> payload,
                                  std::span<const uint8_t> lent) {
+    secret_accepted_ = true;
     exchange_.OnResponse(from->ps(), header, payload, Micros(std::chrono::steady_clock::now()),
                          lent);
     for (const PayloadPieces& field : payload) {
@@ -295,7 +297,7 @@ void RemoteAccess::Impl::OnClosed(PsConnection* connection, const absl::Status& 
     last = std::move(link.connection);
     link.connection = nullptr;
     AvoidMuteSocket(*connection, &link);
-    if (absl::IsUnauthenticated(status) && options_.on_secret_refused) {
+    if (absl::IsUnauthenticated(status) && !secret_accepted_ && options_.on_secret_refused) {
       options_.on_secret_refused(
           Annotate(status, fmt::format("ps:{} refuses this task", connection->ps())));
     }

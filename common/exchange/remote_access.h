@@ -27,8 +27,8 @@ struct RemoteAccessOptions {
   std::shared_ptr<const Security> security = Security::LoopbackOnly();
   std::shared_ptr<const LocalServers> local;  // reached by calls; may be null
   Logger* log = nullptr;                      // may be null; outlives the access
-  // Gets the refusal of a server that asks for another secret, on the step thread: to dial again
-  // does not help. May be null.
+  // Gets the refusal of a server that asks for another secret, on the step thread, if no server has
+  // accepted this process's secret before: to dial again does not help. May be null.
   std::function<void(const absl::Status&)> on_secret_refused;
 };
 
