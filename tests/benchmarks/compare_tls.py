@@ -4,7 +4,7 @@
     tests/benchmarks/compare_tls.py --build build/release
 
 Trains the jobs of compare_tensorflow.py on 3 workers and 2 parameter servers over TCP on loopback. Prints the median
-of the ratios TLS / plaintext of each job. The aim is 0.7 for mnist_mlp.
+of the ratios TLS / plaintext of each job. The aim is 0.6 for mnist_mlp.
 """
 import argparse
 import os

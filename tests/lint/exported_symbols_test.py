@@ -2,7 +2,7 @@
 """Proves that no library of the installed C++ API defines a symbol of gRPC.
 
 Such a symbol would replace gRPC's own in every program that links the library. The libraries are those that
-`cmake --install` copies. The daemons do replace one function (common/rpc/stream/grpc_executor_override.cc).
+`cmake --install` copies. The daemons do replace three functions (common/rpc/stream/grpc_*_override.cc).
 
 With --self-test: plants a library that defines a symbol of gRPC, and fails if it is not found.
 """
@@ -17,7 +17,7 @@ import source_tree
 BINARY = os.environ.get("COHORT_BINARY_DIR") or os.path.join(source_tree.ROOT, "build", "release")
 INSTALLED = re.compile(r'TYPE STATIC_LIBRARY FILES "([^"]+)"')
 # Strong definitions only: templates of gRPC's headers that a source uses are weak in its object.
-DEFINED = re.compile(r"^\S+ [TDBR] (_ZNK?(?:4grpc|9grpc_core)\S+)$", re.M)
+DEFINED = re.compile(r"^\S+ [TDBR] (_ZNK?(?:4grpc|9grpc_core)\S+|_Z\d+tsi_\S+)$", re.M)
 
 
 def symbols_of_grpc(path):

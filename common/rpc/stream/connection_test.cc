@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "common/rpc/stream/rpc_test_process.h"
 #include "common/rpc/stream/rpc_test_util.h"
 
 namespace cohort {
@@ -31,42 +32,8 @@ std::unique_ptr<StreamServer> Serve(StreamServer::Options options, Recorder* rec
   return *std::move(started);
 }
 
-// A child process that runs rpc_test_peer. The destructor kills it.
-class Peer {
- public:
-  Peer(const char* verb, const std::string& address) {
-    int out[2];
-    REQUIRE(pipe(out) == 0);
-    pid_ = fork();
-    if (pid_ == 0) {
-      dup2(out[1], 1);
-      close(out[0]);
-      close(out[1]);
-      execl(COHORT_RPC_TEST_PEER, COHORT_RPC_TEST_PEER, verb, address.c_str(), nullptr);
-      _exit(127);
-    }
-    close(out[1]);
-    output_ = fdopen(out[0], "r");
-  }
-  ~Peer() {
-    Signal(SIGKILL);
-    waitpid(pid_, nullptr, 0);
-    fclose(output_);
-  }
-  std::string ReadLine() {
-    char line[64] = "";
-    if (fgets(line, sizeof(line), output_) == nullptr) return "";
-    return std::string(line, strcspn(line, "\n"));
-  }
-  void Signal(int signal) { kill(pid_, signal); }
-
- private:
-  pid_t pid_;
-  FILE* output_;
-};
-
 TEST_CASE("a killed server is seen at once") {
-  Peer peer("serve", "127.0.0.1:0");
+  TestPeer peer("serve", "127.0.0.1:0");
   const auto client = Dial("127.0.0.1:" + peer.ReadLine());
   Recorder handler;
   CompletionLoop loop;
@@ -82,16 +49,16 @@ TEST_CASE("a killed server is seen at once") {
 TEST_CASE("a killed client is seen by the server") {
   Recorder at_server;
   const auto server = Serve(ListenOn({"127.0.0.1:0"}), &at_server);
-  Peer peer("dial", server->addresses().front());
+  TestPeer peer("dial", server->addresses().front());
   REQUIRE(peer.ReadLine() == "open");
   peer.Signal(SIGKILL);
   REQUIRE(at_server.AwaitClosed());
   CHECK(at_server.status().code() == absl::StatusCode::kUnavailable);
 }
 
-TEST_CASE("a program that does not link the override keeps the executor of gRPC") {
-  Peer peer("executor", "-");
-  CHECK(peer.ReadLine() == "gRPC's");
+TEST_CASE("a program that does not link the overrides keeps the functions of gRPC") {
+  TestPeer peer("overrides", "-");
+  CHECK(peer.ReadLine() == "executor 0, tls 0");
 }
 
 TEST_CASE("a silent peer is lost after the keepalive's limits, at either end") {
@@ -100,7 +67,7 @@ TEST_CASE("a silent peer is lost after the keepalive's limits, at either end") {
   quick.keepalive_timeout = std::chrono::milliseconds(300);
   quick.server_keepalive_timeout = std::chrono::milliseconds(300);
   SECTION("a stopped server") {
-    Peer peer("serve", "127.0.0.1:0");
+    TestPeer peer("serve", "127.0.0.1:0");
     const auto client = Dial("127.0.0.1:" + peer.ReadLine(), quick);
     Recorder handler;
     CompletionLoop loop;
@@ -116,7 +83,7 @@ TEST_CASE("a silent peer is lost after the keepalive's limits, at either end") {
     StreamServer::Options options = ListenOn({"127.0.0.1:0"});
     options.transport = quick;
     const auto server = Serve(options, &at_server);
-    Peer peer("dial", server->addresses().front());
+    TestPeer peer("dial", server->addresses().front());
     REQUIRE(peer.ReadLine() == "open");
     peer.Signal(SIGSTOP);
     REQUIRE(at_server.AwaitClosed());

@@ -11,7 +11,9 @@
 
 #include "common/base/status.h"
 #include "common/cluster/security.h"
+#include "common/rpc/stream/grpc_tuning.h"
 #include "common/rpc/stream/pending_peers.h"
+#include "common/tls/traffic_secrets.h"
 
 namespace cohort {
 namespace {
@@ -19,6 +21,12 @@ namespace {
 namespace tls = grpc::experimental;
 
 constexpr unsigned kReloadSeconds = 1;
+
+// Comes before gRPC makes a context of OpenSSL: grpc_tls_override.cc needs the secrets of its
+// connections.
+void PrepareOpenssl() {
+  if (TuningOfGrpc().tls_override) KeepTrafficSecrets();
+}
 
 std::string ToString(grpc::string_ref text) { return {text.data(), text.size()}; }
 
@@ -75,6 +83,7 @@ class ClientVerifier final : public tls::ExternalCertificateVerifier {
 
 std::shared_ptr<grpc::ServerCredentials> TlsServer(const std::shared_ptr<const Security>& security,
                                                    std::shared_ptr<PendingPeers> pending) {
+  PrepareOpenssl();
   const TlsPaths& paths = security->paths();
   tls::TlsServerCredentialsOptions options(std::make_shared<tls::FileWatcherCertificateProvider>(
       paths.key, paths.certificate, kReloadSeconds));
@@ -101,6 +110,7 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> ChannelCredentialsFor(
     std::optional<Task> task) {
   COHORT_RETURN_IF_ERROR(security->CheckDial(address));
   if (!security->uses_tls(address)) return grpc::InsecureChannelCredentials();
+  PrepareOpenssl();
   const std::shared_ptr<const TlsMaterial> material = security->Material();
   tls::TlsChannelCredentialsOptions options;
   options.set_certificate_provider(std::make_shared<tls::StaticDataCertificateProvider>(

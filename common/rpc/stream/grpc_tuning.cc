@@ -101,6 +101,16 @@ bool PollingThreadsPassOn() {
   return asked == nullptr || reinterpret_cast<bool (*)()>(asked)();
 }
 
+// Asks about no handshake, which is an error unless grpc_tls_override.cc answers.
+bool RecordsAreOurs() {
+  void* const asked = dlsym(RTLD_DEFAULT,
+                            "_Z46tsi_handshaker_result_get_frame_protector_typePK21tsi_handshaker_"
+                            "resultP24tsi_frame_protector_type");
+  int type = 0;
+  return asked != nullptr &&
+         reinterpret_cast<int (*)(const void*, int*)>(asked)(nullptr, &type) == 0;
+}
+
 // Each TLS connection to an address whose name is not in the certificate makes gRPC log this error.
 // Certificates name roles, not hosts (Security).
 constexpr std::string_view kHostNotNamed = "No match found for server name";
@@ -130,6 +140,7 @@ const GrpcTuning& TuningOfGrpc() {
     GrpcTuning made{.version = grpc::Version()};
     made.known_version = made.version.starts_with(GrpcTuning::kKnownVersion);
     made.executor_override = made.known_version && !PollingThreadsPassOn();
+    made.tls_override = made.known_version && RecordsAreOurs();
     return made;
   }();
   return tuning;
@@ -156,9 +167,10 @@ void ReportGrpcTuning(MetricsRegistry* metrics, Logger* log) {
   const GrpcTuning& tuning = TuningOfGrpc();
   const auto word = [](bool is) { return is ? "true" : "false"; };
   metrics
-      ->AddGauge(
-          "cohort_grpc_tuning_info", "The version of gRPC, and what this process overrides.",
-          {{"version", tuning.version}, {"executor_override", word(tuning.executor_override)}})
+      ->AddGauge("cohort_grpc_tuning_info", "The version of gRPC, and what this process overrides.",
+                 {{"version", tuning.version},
+                  {"executor_override", word(tuning.executor_override)},
+                  {"tls_override", word(tuning.tls_override)}})
       ->Set(1);
   if (tuning.executor_override || log == nullptr) return;
   log->Info("grpc_not_tuned", {{"version", tuning.version},

@@ -27,6 +27,7 @@ struct GrpcTuning {
   std::string version;             // the library that runs
   bool known_version = false;      // it begins with kKnownVersion
   bool executor_override = false;  // polling threads finish what they have begun
+  bool tls_override = false;       // the records of TLS are ours (grpc_tls_override.cc)
 };
 
 // What holds for this process. Initializes gRPC.
@@ -52,8 +53,9 @@ const GrpcTuning& TuningOfGrpc();
 // - The allocator, mimalloc, keeps freed large blocks instead of returning them to the system,
 //   which doubles the throughput of large frames.
 //
-// Our daemons also link grpc_executor_override.cc (the library cohort_grpc_executor_override). The
-// installed C++ API does not: it replaces no function of gRPC in a program that links it.
+// Our daemons also link grpc_executor_override.cc and grpc_tls_override.cc (the library
+// cohort_grpc_executor_override). The installed C++ API does not: it replaces no function of gRPC
+// in a program that links it.
 const GrpcTuning& PrepareTransportProcess();
 
 // Adds the metric cohort_grpc_tuning_info, and logs if polling threads do not finish what they have

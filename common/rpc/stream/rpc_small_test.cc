@@ -91,11 +91,12 @@ TEST_CASE("a polling thread finishes what it has begun with gRPC 1.51") {
   CHECK(tuning.version == grpc::Version());
   CHECK(tuning.known_version == grpc::Version().starts_with("1.51."));
   CHECK(tuning.executor_override == tuning.known_version);
+  CHECK(tuning.tls_override == tuning.known_version);
   MetricsRegistry metrics;
   ReportGrpcTuning(&metrics, nullptr);
   CHECK_THAT(metrics.Text(),
-             Contains(fmt::format("cohort_grpc_tuning_info{{executor_override=\"{}\""
-                                  ",version=\"{}\"}} 1\n",
+             Contains(fmt::format("cohort_grpc_tuning_info{{executor_override=\"{0}\""
+                                  ",tls_override=\"{0}\",version=\"{1}\"}} 1\n",
                                   tuning.known_version, tuning.version)));
 }
 

@@ -19,6 +19,8 @@
 namespace cohort {
 
 inline constexpr char kEchoMethod[] = "/cohort.test.Echo/Echo";
+// With certificates: a method of ps:0 that workers may call.
+inline constexpr char kWorkersMethod[] = "/cohort.v1.ParameterServer/PushPull";
 
 // The time limit of a test's waits, scaled for slow machines.
 inline std::chrono::milliseconds TestLimit() { return testing::Scaled(std::chrono::seconds(30)); }
@@ -122,8 +124,9 @@ class EchoHandler : public StreamHandler {
   Recorder* const recorder_;
 };
 
-inline StreamServer::Methods EchoMethods(Recorder* recorder = nullptr) {
-  return {{kEchoMethod, [recorder](std::shared_ptr<Stream> stream, CompletionLoop*) {
+inline StreamServer::Methods EchoMethods(Recorder* recorder = nullptr,
+                                         const std::string& method = kEchoMethod) {
+  return {{method, [recorder](std::shared_ptr<Stream> stream, CompletionLoop*) {
              return std::make_unique<EchoHandler>(std::move(stream), recorder);
            }}};
 }
