@@ -94,7 +94,7 @@ class HeldServer {
   // `patient`: data streams wait for a busy server, as those of workers do.
   explicit HeldServer(bool patient) {
     RequestContext context =
-        MakeRequestContext(ps_.core.get(), &counters_, &held_, &parked_, /*pins=*/nullptr, 1 << 20);
+        MakeRequestContext(ps_.core.get(), &counters_, &held_, &parked_, /*pins=*/nullptr);
     context.execute = [this, at_once = context.execute](std::unique_ptr<PushPullRequest> request) {
       gate_.Pass();
       return at_once(std::move(request));

@@ -29,7 +29,8 @@ void DataStream::OnFrame(Frame frame) {
 void DataStream::OnClosed(const absl::Status&) { request_ = nullptr; }
 
 // The messages that follow a bad one look like a new request, so a request of several messages ends
-// its stream.
+// its stream. A client tries again after the end of a stream, but not after an answer with an error
+// that stays.
 void DataStream::Refuse(const absl::Status& status) {
   context_->metrics->bad_requests->Increment();
   if (request_->is_single()) {
@@ -37,6 +38,7 @@ void DataStream::Refuse(const absl::Status& status) {
     request_->Clear();
     return;
   }
+  if (!absl::IsResourceExhausted(status)) request_->AnswerError(status);
   stream_->Close(status);
   request_ = nullptr;
 }

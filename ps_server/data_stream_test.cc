@@ -35,12 +35,12 @@ class RecordingStream : public Stream {
 
 // A client's end of a DataStream.
 struct Client {
-  Client(TestCore* ps, HeldBytes* held, size_t max_request_bytes = size_t{1} << 30)
+  Client(TestCore* ps, HeldBytes* held)
       : parked(ps->core->data_path(), ps->core->admission(), {.life_sign_every = Duration::zero()}),
-        handler(std::make_unique<DataStream>(
-            std::make_shared<const RequestContext>(MakeRequestContext(
-                ps->core.get(), &counters, held, &parked, &pins, max_request_bytes)),
-            stream)) {}
+        handler(
+            std::make_unique<DataStream>(std::make_shared<const RequestContext>(MakeRequestContext(
+                                             ps->core.get(), &counters, held, &parked, &pins)),
+                                         stream)) {}
   // A message without sections.
   void SendEmpty(bool more) {
     v1::PushPullHeader header;
@@ -94,7 +94,7 @@ TEST_CASE("of messages without payload nothing is held") {
   TestCore ps;
   HeldBytes held(1 << 30);
   Client client(&ps, &held);
-  for (int i = 0; i < 8191; ++i) client.SendEmpty(/*more=*/true);
+  for (int i = 0; i < 100'000; ++i) client.SendEmpty(/*more=*/true);
   CHECK(held.bytes() < 4096);
   client.SendEmpty(/*more=*/false);
   CHECK(client.stream->answers == 1);
@@ -138,9 +138,9 @@ TEST_CASE("a pull that waits for its step gets signs of life, again and again") 
 
 TEST_CASE("what a request holds is counted with all that it takes, until it ends") {
   TestCore ps;
-  HeldBytes held(1 << 30);
-  constexpr uint64_t kParts = 4000;
+  constexpr uint64_t kParts = 20'000;
   SECTION("by its last message, or with its stream") {
+    HeldBytes held(1 << 30);
     Client client(&ps, &held);
     for (const bool ended : {true, false}) {
       for (uint64_t i = 0; i < kParts; ++i) client.SendElement(i, /*more=*/true);
@@ -151,14 +151,22 @@ TEST_CASE("what a request holds is counted with all that it takes, until it ends
     }
     CHECK(client.stream->answers == 1);
   }
-  SECTION("or beyond its limit") {
-    Client client(&ps, &held, 64 << 10);
+  // A client would repeat a request for which memory is short, so it gets an answer.
+  SECTION("or until it can never fit") {
+    HeldBytes held(64 << 10);
+    Client client(&ps, &held);
     uint64_t sent = 0;
     while (!client.stream->closed.has_value() && sent < kParts) client.SendElement(sent++, true);
     CHECK(sent < 200);  // each has 4 bytes
     REQUIRE(client.stream->closed.has_value());
-    CHECK(absl::IsResourceExhausted(*client.stream->closed));
     CHECK(held.bytes() == 0);
+    REQUIRE(client.stream->answers == 1);
+    PushPullDecoder decoder;
+    v1::PushPullResponseHeader answer;
+    REQUIRE(decoder.Decode(std::move(client.stream->last), &answer).ok());
+    CHECK(answer.sequence() == 1);
+    CHECK(answer.error().code() == static_cast<int>(absl::StatusCode::kFailedPrecondition));
+    CHECK_THAT(answer.error().message(), Catch::Contains("a request of more than 64.0 KiB"));
   }
 }
 

@@ -41,7 +41,7 @@ class Server {
     ps_.Assign(1, Layout({Variable("w", {kElements}, 0)}, Sgd(1)));
     ps_.RunBackground();
     context_ = std::make_shared<const RequestContext>(
-        MakeRequestContext(ps_.core.get(), &counters_, &held_, &parked_, &pins_, 1 << 30));
+        MakeRequestContext(ps_.core.get(), &counters_, &held_, &parked_, &pins_));
     memory().answers()->OnSent([this] { ++sent; });
   }
   ~Server() { memory().answers()->OnSent(nullptr); }

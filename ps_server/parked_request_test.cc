@@ -33,7 +33,7 @@ class ParkingServer {
     ps_.Assign(1, Layout({Variable("w", {kElements}, 5)}, Sgd(1)));
     ps_.RunBackground();
     RequestContext context =
-        MakeRequestContext(ps_.core.get(), &counters_, &held_, &pulls_, /*pins=*/nullptr, 1 << 30);
+        MakeRequestContext(ps_.core.get(), &counters_, &held_, &pulls_, /*pins=*/nullptr);
     context.execute = [this, at_once = context.execute](std::unique_ptr<PushPullRequest> request) {
       if (request->view().sequence % 2 == 0) return at_once(std::move(request));
       if (const absl::Status status = request->Park(); !status.ok()) {

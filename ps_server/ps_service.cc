@@ -4,6 +4,7 @@
 
 #include "common/base/status.h"
 #include "common/cluster/protocol_version.h"
+#include "common/placement/message_size.h"
 #include "common/rpc/stream/transport_options.h"
 #include "proto/parameter_server.pb.h"
 #include "ps_server/data_stream.h"
@@ -11,8 +12,7 @@
 
 namespace cohort {
 
-// The chief refuses programs beyond these limits, so that a step never breaks its stream.
-static_assert(kMaxPullBytes < TransportOptions().max_queued_bytes);
+// The chief refuses programs beyond this limit, so that a step never breaks its stream.
 static_assert(kMaxUncutBytes + PushPullDecoder::kMaxHeaderBytes + kResponseChunkBytes <
               TransportOptions().max_frame_bytes);
 
@@ -40,7 +40,7 @@ absl::Status CheckClientProtocol(const Stream& stream) {
 }  // namespace
 
 RequestContext MakeRequestContext(PsCore* core, CodecCounters* counters, HeldBytes* held,
-                                  ParkedRequests* parked, Pins* pins, size_t max_request_bytes) {
+                                  ParkedRequests* parked, Pins* pins) {
   RequestContext context;
   context.data_path = core->data_path();
   context.metrics = core->metrics();
@@ -49,7 +49,6 @@ RequestContext MakeRequestContext(PsCore* core, CodecCounters* counters, HeldByt
   context.held = held;
   context.pins = pins;
   context.answers = core->memory()->answers();
-  context.max_request_bytes = max_request_bytes;
   context.execute = [parked](std::unique_ptr<PushPullRequest> request) {
     return parked->Execute(std::move(request));
   };
@@ -63,8 +62,8 @@ void PsService::Send(Adoption::Connection connection, const v1::PsToChief& messa
 StreamServer::Methods PsService::Methods(PsCore* core, const Clock* clock) {
   using Connection = Adoption::Connection;
   parked_ = std::make_unique<ParkedRequests>(core->data_path(), core->admission());
-  const auto context = std::make_shared<const RequestContext>(MakeRequestContext(
-      core, &codec_counters_, &held_, parked_.get(), &pins_, options_.max_request_bytes));
+  const auto context = std::make_shared<const RequestContext>(
+      MakeRequestContext(core, &codec_counters_, &held_, parked_.get(), &pins_));
   return {{kControlMethod,
            chiefs_.Serve(
                clock, {.on_message = [core](Connection connection,

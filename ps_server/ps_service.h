@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 
-#include "common/placement/message_size.h"
 #include "common/rpc/push_pull/push_pull_codec.h"
 #include "common/rpc/stream/chief_streams.h"
 #include "common/rpc/stream/stream_server.h"
@@ -24,7 +23,7 @@ inline constexpr char kPushPullMethod[] = "/cohort.v1.ParameterServer/PushPull";
 // its last frame, and answer it there, unless `parked` keeps it. All arguments outlive the streams
 // and their requests.
 RequestContext MakeRequestContext(PsCore* core, CodecCounters* counters, HeldBytes* held,
-                                  ParkedRequests* parked, Pins* pins, size_t max_request_bytes);
+                                  ParkedRequests* parked, Pins* pins);
 
 // Translates between streams of frames and PsCore; nothing is decided here.
 //
@@ -33,9 +32,6 @@ RequestContext MakeRequestContext(PsCore* core, CodecCounters* counters, HeldByt
 class PsService : public ChiefSink {
  public:
   struct Options {
-    // Limits the payload of one request over all of its messages. The chief refuses programs that
-    // need more.
-    size_t max_request_bytes = kMaxPushBytes;
     // See HeldBytes.
     size_t max_held_bytes = size_t{8} << 30;
     // See Pins.

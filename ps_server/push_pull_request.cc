@@ -4,6 +4,7 @@
 
 #include "common/base/status.h"
 #include "common/base/status_proto.h"
+#include "common/placement/shard_plan.h"
 
 namespace cohort {
 namespace {
@@ -36,13 +37,6 @@ absl::Status PushPullRequest::Decode(Frame frame) {
 
 absl::Status PushPullRequest::Add(SharedPayloadServer* shared) {
   COHORT_RETURN_IF_ERROR(ReadSharedWord(shared));
-  payload_bytes_ += newest_->decoder.payload_bytes();
-  if (word_ != nullptr) {
-    for (const uint64_t length : word_->length()) payload_bytes_ += length;
-  }
-  if (payload_bytes_ > context_->max_request_bytes) {
-    return ResourceExhausted("a request of more than {} bytes", context_->max_request_bytes);
-  }
   COHORT_RETURN_IF_ERROR(newest_->ReadPayload(*headers_.request(), word_, segment_.get(),
                                               peers_.get(), context_->pool));
   COHORT_RETURN_IF_ERROR(
@@ -88,10 +82,12 @@ absl::Status PushPullRequest::ReadSharedWord(SharedPayloadServer* shared) {
 absl::Status PushPullRequest::KeepMessage() {
   messages_.KeepNewest();
   const size_t bytes = messages_.kept_bytes() + assembler_.bytes();
-  // Add has limited the payload. It is held at most twice: as received, and copied into one piece.
-  if (bytes > context_->max_request_bytes + 2 * payload_bytes_) {
-    return ResourceExhausted("a request that takes more than {} bytes beside its payload",
-                             context_->max_request_bytes);
+  const size_t most = context_->held->most();
+  if (bytes > most) {
+    return FailedPrecondition(
+        "a request of more than {} ({} bytes) does not fit into the memory that this server has "
+        "for requests; use more parameter servers, or machines with more memory",
+        FormatBytes(static_cast<int64_t>(most)), most);
   }
   if (!held_.Hold(bytes)) {
     return ResourceExhausted(
@@ -154,7 +150,6 @@ void PushPullRequest::AnswerError(const absl::Status& status) {
 void PushPullRequest::Clear() {
   messages_.Clear();
   headers_.Trim();
-  payload_bytes_ = 0;
   responder_.SetSegment(nullptr);
   responder_.SetLending(nullptr, {}, 0);
   responder_.SetMapped(nullptr);

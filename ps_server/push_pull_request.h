@@ -33,7 +33,6 @@ struct RequestContext {
   HeldBytes* held = nullptr;
   Pins* pins = nullptr;                    // may be null: nothing is lent
   std::shared_ptr<UnsentAnswers> answers;  // where values count until they are sent
-  size_t max_request_bytes = 0;
   // Executes a whole request. Either answers it and returns it, so that the stream can use its
   // memory again, or keeps it and returns null: then it answers or destroys the request later, on
   // any thread.
@@ -67,8 +66,9 @@ class PushPullRequest {
   // Takes the next message. Error: InvalidArgument if the frame is not a PushPullRequest.
   absl::Status Decode(Frame frame);
   // Adds that message to the request. `shared`: the memory that the client offers; null: it cannot
-  // share any. Errors: InvalidArgument (RequestAssembler, PayloadFields, SharedPayloadServer) and
-  // ResourceExhausted (the request, or all unfinished requests together, take too much memory).
+  // share any. Errors: InvalidArgument (RequestAssembler, PayloadFields, SharedPayloadServer),
+  // ResourceExhausted (all unfinished requests together take too much memory), FailedPrecondition
+  // (this one alone does).
   absl::Status Add(SharedPayloadServer* shared);
   // True if the newest message says that more messages of the request follow.
   bool more() const { return headers_.request().more(); }
@@ -115,7 +115,6 @@ class PushPullRequest {
   RequestHeaders headers_;
   RequestMessages messages_;
   RequestMessage* newest_ = nullptr;
-  size_t payload_bytes_ = 0;                // payload of all messages so far
   std::shared_ptr<SharedSegment> segment_;  // where payloads lie; null: in the frames
   std::shared_ptr<Pins::Client> client_;    // whose pins later requests end; null: nothing is lent
   std::shared_ptr<PeerSegments> peers_;  // the client's own segments that are mapped; may be null

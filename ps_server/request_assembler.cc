@@ -17,11 +17,12 @@ absl::Status TakePayload(RequestAssembler::Payload payload, size_t* next,
 }
 
 // What one request may name at most: far more than a job's layout gives one parameter server, and
-// few enough that walking them costs little.
-constexpr size_t kMaxMessages = 8192;
+// few enough that walking them costs little. With 2 MiB in each message, requests of 2 TiB have as
+// many.
+constexpr size_t kMaxMessages = size_t{1} << 20;
 constexpr size_t kMaxTablets = 1024;
-constexpr size_t kMaxSections = 16384;  // a tablet has one in each message that names it
-constexpr size_t kMaxEntries = 1 << 16;
+constexpr size_t kMaxSections = size_t{1} << 21;  // a tablet has one in each message that names it
+constexpr size_t kMaxEntries = size_t{1} << 21;
 
 absl::Status CountUp(size_t by, size_t most, const char* what, size_t* count) {
   if (by > most - *count) return ResourceExhausted("more than {} {} in one request", most, what);

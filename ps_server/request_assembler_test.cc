@@ -154,7 +154,7 @@ TEST_CASE("the numbers of messages, tablets, sections and entries of a request a
   const auto refused = [&](const v1::PushPullHeader& header) {
     absl::Status status;
     int messages = 0;
-    while (status.ok() && messages < 10'000) {
+    while (status.ok() && messages < 2'000'000) {
       status = assembler.Add(header, {});
       ++messages;
     }
@@ -163,10 +163,10 @@ TEST_CASE("the numbers of messages, tablets, sections and entries of a request a
   };
   v1::PushPullHeader header;
   header.set_more(true);
-  CHECK(refused(header) == "more than 8192 messages in one request (8193)");
+  CHECK(refused(header) == "more than 1048576 messages in one request (1048577)");
   // One tablet in each message, ten times over.
   for (int i = 0; i < 10; ++i) header.mutable_push()->add_sections();
-  CHECK(refused(header) == "more than 16384 sections in one request (1639)");
+  CHECK(refused(header) == "more than 2097152 sections in one request (209716)");
   header.mutable_push()->clear_sections();
   for (uint32_t i = 0; i < 1025; ++i) header.mutable_push()->add_sections()->set_tablet(i);
   CHECK(refused(header) == "more than 1024 tablets pushed to in one request (1)");
@@ -175,8 +175,8 @@ TEST_CASE("the numbers of messages, tablets, sections and entries of a request a
   CHECK(refused(header) == "more than 1024 tablets pulled from in one request (1)");
   header.mutable_pull()->clear_sections();
   v1::PullSection* section = header.mutable_pull()->add_sections();
-  for (int i = 0; i < (1 << 16) + 1; ++i) section->add_entries();
-  CHECK(refused(header) == "more than 65536 entries in one request (1)");
+  for (int i = 0; i < (1 << 21) + 1; ++i) section->add_entries();
+  CHECK(refused(header) == "more than 2097152 entries in one request (1)");
   section->mutable_entries()->RemoveLast();
   CHECK(assembler.Add(header, {}).ok());
 }

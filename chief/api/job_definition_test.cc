@@ -14,18 +14,22 @@ namespace {
 
 using testing::IdleCore;
 
-// A program that pulls the variable "w".
-Program Pulling(int64_t rows) {
+// A program that pulls rows of the variable "w" by their keys.
+Program Pulling(int64_t rows, int64_t row_elements) {
   ProgramBuilder b("step");
-  b.AddOutput("w", b.Read("w", {DType::kFloat32, {{rows, 0}}}));
+  const auto [keys, inverse] = Unique(b.Input("index", {DType::kInt64, {{4}}}));
+  const Expr read = b.ReadRows("w", {DType::kFloat32, {{rows}, {row_elements}}}, keys);
+  b.AddOutput("w", ReduceSum(Gather(read, inverse)));
   return *std::move(b).Build();
 }
 
-absl::Status SetVariables(JobDefinition* definition, int64_t rows, double clipnorm = 0) {
+absl::Status SetVariables(JobDefinition* definition, int64_t rows, double clipnorm = 0,
+                          int64_t row_elements = 0) {
   v1::VariableSpec variable;
   variable.set_name("w");
   variable.set_dtype(v1::FLOAT32);
   variable.add_dims(rows);
+  if (row_elements > 0) variable.add_dims(row_elements);
   variable.set_trainable(true);
   v1::PartitionerSpec partitioner;
   partitioner.set_class_name("FixedShards");
@@ -42,17 +46,18 @@ TEST_CASE("the layout has the variables, placed on the servers") {
   CHECK(definition.layout().tablets_size() == 1);
 }
 
-TEST_CASE("a program whose step is too large is refused, in any order of the calls") {
-  constexpr int64_t kTooMany = int64_t{2} << 30;  // 8 GiB
+TEST_CASE("a program that reads rows that are too long is refused, in any order of the calls") {
+  constexpr int64_t kTooMany = int64_t{1} << 28;  // 1 GiB
+  const Program program = Pulling(4, kTooMany);
   IdleCore idle;
   JobDefinition definition(&idle.core);
   SECTION("variables first") {
-    REQUIRE(SetVariables(&definition, kTooMany).ok());
-    CHECK(absl::IsInvalidArgument(definition.RegisterStep(Pulling(kTooMany)).status()));
+    REQUIRE(SetVariables(&definition, 4, 0, kTooMany).ok());
+    CHECK(absl::IsInvalidArgument(definition.RegisterStep(program).status()));
   }
   SECTION("program first") {
-    REQUIRE(definition.RegisterStep(Pulling(kTooMany)).ok());
-    CHECK(absl::IsInvalidArgument(SetVariables(&definition, kTooMany)));
+    REQUIRE(definition.RegisterStep(program).ok());
+    CHECK(absl::IsInvalidArgument(SetVariables(&definition, 4, 0, kTooMany)));
   }
 }
 

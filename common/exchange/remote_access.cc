@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <map>
 #include <utility>
 #include <vector>
@@ -240,6 +241,7 @@ PsConnection* RemoteAccess::Impl::Connect(const ServerRoute& server) {
   client.task = Task{Role::kPs, static_cast<int>(server.ps)};
   client.transport.AwaitBusyServer();
   client.transport.http2_frame_bytes = kPushPullHttp2FrameBytes;
+  client.transport.QueueUpTo(std::numeric_limits<size_t>::max());  // gradients of this process
   const absl::Status opened = connection->Open(client, &loop_);
   if (!opened.ok()) {
     loop_.Post([this, ps = server.ps, opened] {

@@ -146,7 +146,7 @@ absl::StatusOr<std::unique_ptr<LocalVariables>> LocalVariables::Create(
   BufferPool::Handle pool = BufferPool::Create(kIdleBytes);
   COHORT_ASSIGN_OR_RETURN(
       auto tablet, Tablet::Create(layout, std::move(rules), pool.get(),
-                                  {.max_pulled_bytes = std::numeric_limits<uint64_t>::max()}));
+                                  {.max_repeated_bytes = std::numeric_limits<uint64_t>::max()}));
   COHORT_RETURN_IF_ERROR(tablet->Initialize(layout));
   COHORT_ASSIGN_OR_RETURN(TabletSnapshot snapshot, tablet->Snapshot(/*watermark=*/0));
   std::unique_ptr<LocalVariables> local(new LocalVariables(std::move(tablet), std::move(pool)));

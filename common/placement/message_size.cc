@@ -15,8 +15,6 @@ namespace cohort {
 namespace {
 
 constexpr uint64_t kKeyBytes = sizeof(int64_t);
-// Variables that an error names.
-constexpr size_t kNamed = 3;
 
 // What a step does with one variable.
 struct Use {
@@ -58,60 +56,22 @@ void AddUse(const Use& use, const v1::VariableSpec& variable, uint64_t rows, Mes
   const uint64_t row_bytes =
       static_cast<uint64_t>(RowElements(variable)) * SizeOf(static_cast<DType>(variable.dtype()));
   MessageSize::OfVariable part{.name = variable.name()};
-  part.push_bytes = use.dense_pushes * rows * row_bytes;
-  part.pull_bytes = use.dense_reads * rows * row_bytes;
+  size->push_bytes += use.dense_pushes * rows * row_bytes;
+  size->pull_bytes += use.dense_reads * rows * row_bytes;
   for (const uint64_t capacity : use.row_reads) {
     const uint64_t read = std::min(capacity, rows);
     size->read_key_bytes += read * kKeyBytes;
-    part.push_bytes += read * kKeyBytes;
-    part.pull_bytes += read * row_bytes;
+    size->push_bytes += read * kKeyBytes;
+    size->pull_bytes += read * row_bytes;
   }
   for (const uint64_t capacity : use.sparse_pushes) {
-    part.push_bytes += std::min(capacity, rows) * (row_bytes + kKeyBytes);
+    size->push_bytes += std::min(capacity, rows) * (row_bytes + kKeyBytes);
   }
   if (!use.row_reads.empty() || !use.sparse_pushes.empty()) part.row_bytes = row_bytes;
-  size->push_bytes += part.push_bytes;
-  size->pull_bytes += part.pull_bytes;
   size->variables.push_back(std::move(part));
 }
 
-// The variables that take most of a server's bytes: "a/kernel 3.0 GiB, b/kernel 1.0 KiB and 2
-// more".
-std::string Largest(const MessageSize& size, uint64_t MessageSize::OfVariable::*bytes) {
-  std::vector<const MessageSize::OfVariable*> parts;
-  for (const MessageSize::OfVariable& part : size.variables) {
-    if (part.*bytes > 0) parts.push_back(&part);
-  }
-  std::stable_sort(parts.begin(), parts.end(),
-                   [bytes](const auto* a, const auto* b) { return a->*bytes > b->*bytes; });
-  std::string text;
-  for (size_t i = 0; i < std::min(parts.size(), kNamed); ++i) {
-    text += fmt::format("{}{} {}", i == 0 ? "" : ", ", parts[i]->name,
-                        FormatBytes(static_cast<int64_t>(parts[i]->*bytes)));
-  }
-  if (parts.size() > kNamed) text += fmt::format(" and {} more", parts.size() - kNamed);
-  return text;
-}
-
-constexpr std::string_view kRemedy =
-    "Use more parameter servers, and set strategy.partitioner so that large variables are cut into "
-    "shards";
-
-absl::Status CheckTotal(const MessageSize& size, const std::string& program, std::string_view what,
-                        uint64_t bytes, uint64_t limit, uint64_t MessageSize::OfVariable::*part) {
-  if (bytes <= limit) return absl::OkStatus();
-  return InvalidArgument(
-      "ps:{}: a step of program '{}' {} {} ({} bytes), and the limit for one server and step is {} "
-      "({} bytes): {}. {}",
-      size.ps, program, what, FormatBytes(static_cast<int64_t>(bytes)), bytes,
-      FormatBytes(static_cast<int64_t>(limit)), limit, Largest(size, part), kRemedy);
-}
-
 absl::Status CheckServer(const MessageSize& size, const std::string& program) {
-  COHORT_RETURN_IF_ERROR(CheckTotal(size, program, "pushes up to", size.push_bytes, kMaxPushBytes,
-                                    &MessageSize::OfVariable::push_bytes));
-  COHORT_RETURN_IF_ERROR(CheckTotal(size, program, "pulls up to", size.pull_bytes, kMaxPullBytes,
-                                    &MessageSize::OfVariable::pull_bytes));
   if (size.read_key_bytes > kMaxUncutBytes) {
     return InvalidArgument(
         "ps:{}: a step of program '{}' reads up to {} rows by their keys, and the limit for one "
@@ -175,11 +135,9 @@ std::string MessageSizeText(const v1::Layout& layout, std::span<const Program> p
   }
   std::string text;
   for (const auto& [ps, bytes] : most) {
-    text += fmt::format("ps:{} per step: push up to {} (limit {}), pull up to {} (limit {})\n", ps,
+    text += fmt::format("ps:{} per step: push up to {}, pull up to {}\n", ps,
                         FormatBytes(static_cast<int64_t>(bytes.first)),
-                        FormatBytes(static_cast<int64_t>(kMaxPushBytes)),
-                        FormatBytes(static_cast<int64_t>(bytes.second)),
-                        FormatBytes(static_cast<int64_t>(kMaxPullBytes)));
+                        FormatBytes(static_cast<int64_t>(bytes.second)));
   }
   return text;
 }

@@ -16,16 +16,10 @@ namespace cohort {
 
 struct Program;
 
-// The transport's limits on what one worker and one server exchange in one step. Both directions
-// are cut into messages of about 2 MiB (`Exchange`, `ForEachChunk`), so protobuf's limit of 2 GiB
-// for one message does not apply to a step.
-
-// A server collects a whole request before it applies it, and refuses a larger one
-// (`PsService::Options::max_request_bytes`).
-inline constexpr uint64_t kMaxPushBytes = uint64_t{2} << 30;
-// A server queues a whole answer on the stream of the worker; a longer queue breaks the stream
-// (`TransportOptions::max_queued_bytes`). The rest of the 4 GiB is for the headers.
-inline constexpr uint64_t kMaxPullBytes = (uint64_t{4} << 30) - (uint64_t{64} << 20);
+// What one worker and one server exchange in one step is cut into messages of about 2 MiB, in both
+// directions (`Exchange`, `ForEachChunk`). So only memory limits its size: a server collects a
+// whole request before it applies it (`HeldBytes`).
+//
 // These are never cut: one row that is read or pushed by its key, and the keys of all rows that
 // one request reads. A frame holds them beside its header and at most 2 MiB of other payload
 // (`TransportOptions::max_frame_bytes`, 256 MiB).
@@ -36,8 +30,6 @@ inline constexpr uint64_t kMaxUncutBytes = uint64_t{248} << 20;
 struct MessageSize {
   struct OfVariable {
     std::string name;
-    uint64_t push_bytes = 0;
-    uint64_t pull_bytes = 0;
     uint64_t row_bytes = 0;  // 0: no rows are read or pushed by their keys
   };
 
@@ -52,12 +44,12 @@ struct MessageSize {
 // variables of the program that the layout does not have count as nothing.
 std::vector<MessageSize> MessageSizes(const v1::Layout& layout, const Program& program);
 
-// Refuses programs whose step is over a limit. Errors: InvalidArgument that names the server, the
-// program, the size, the limit, the largest variables, and what to do.
+// Refuses programs with a part that is never cut and is too large. Errors: InvalidArgument that
+// names the server, the program, the variable, the size, the limit, and what to do.
 absl::Status CheckMessageSizes(const v1::Layout& layout, std::span<const Program> programs);
 
-// One line for each server: the most that a step of any of the programs pushes and pulls, beside
-// the limits. Ends with a newline.
+// One line for each server: the most that a step of any of the programs pushes and pulls. Ends with
+// a newline.
 std::string MessageSizeText(const v1::Layout& layout, std::span<const Program> programs);
 
 }  // namespace cohort

@@ -441,9 +441,10 @@ absl::Status Tablet::CheckPull(const PullSectionView& section) {
     }
     COHORT_RETURN_IF_ERROR(shard->CheckPull(entry));
     bytes += shard->PulledBytes(entry);
-    if (bytes > options_.max_pulled_bytes) {
+    const uint64_t once = std::min(bytes, this->bytes());
+    if (bytes - once > options_.max_repeated_bytes) {
       return ResourceExhausted("tablet {}: a pull of more than {} bytes", options_.tablet,
-                               options_.max_pulled_bytes);
+                               once + options_.max_repeated_bytes);
     }
   }
   return absl::OkStatus();

@@ -18,7 +18,6 @@
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/optimizers/optimizers.h"
-#include "common/placement/message_size.h"
 #include "common/tablet/applied_set.h"
 #include "common/tablet/push_pull_views.h"
 #include "common/tablet/shard.h"
@@ -118,8 +117,8 @@ class Tablet {
     Gauge* version_gauge = nullptr;  // may be null; outlives the tablet
     // The memory of gradients that came before their turn, of all tablets; the same.
     std::atomic<uint64_t>* early_bytes = nullptr;
-    // The most bytes that one section may pull.
-    uint64_t max_pulled_bytes = kMaxPullBytes;
+    // The most bytes that one section may pull beyond as many as the tablet has: keys may repeat.
+    uint64_t max_repeated_bytes = uint64_t{4} << 30;
     TabletTestFaults test_faults;
   };
 

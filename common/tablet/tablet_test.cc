@@ -249,7 +249,7 @@ TEST_CASE("staleness counts the updates since the pull") {
 }
 
 TEST_CASE("a pull of more than the limit is refused, before anything is copied") {
-  TestTablet tablet(Layout({Variable("t", {8, 4}, 1)}, Sgd(1)), 64, nullptr, 256);
+  TestTablet tablet(Layout({Variable("t", {8, 4}, 1)}, Sgd(1)), 64, nullptr, 128);
   const std::vector<int64_t> keys = {0, 1, 2, 3, 4, 5, 6, 7};
   CHECK(tablet.PullRows(0, keys).size() == 32);
   CHECK(tablet.Pull(0).size() == 32);

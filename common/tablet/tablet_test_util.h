@@ -132,12 +132,12 @@ class TestPush {
 class TestTablet {
  public:
   explicit TestTablet(const v1::Layout& layout, size_t block_bytes = 64,
-                      ThreadPool* helpers = nullptr, uint64_t max_pulled_bytes = 1 << 30)
+                      ThreadPool* helpers = nullptr, uint64_t max_repeated_bytes = 1 << 30)
       : TestTablet(layout,
                    ShardOptions{.block_bytes = block_bytes, .helpers = helpers, .split_bytes = 256},
-                   max_pulled_bytes) {}
+                   max_repeated_bytes) {}
   TestTablet(const v1::Layout& layout, const ShardOptions& shard,
-             uint64_t max_pulled_bytes = 1 << 30)
+             uint64_t max_repeated_bytes = 1 << 30)
       : pool_(BufferPool::Create(1 << 20)) {
     auto rules = LayoutRules::Create(layout);
     INFO(rules.status());
@@ -146,7 +146,7 @@ class TestTablet {
     options.timeline = 1;
     options.term = 1;
     options.generation = 1;
-    options.max_pulled_bytes = max_pulled_bytes;
+    options.max_repeated_bytes = max_repeated_bytes;
     options.shard = shard;
     auto tablet = Tablet::Create(layout, *std::move(rules), pool_.get(), options);
     INFO(tablet.status());

@@ -92,23 +92,18 @@ TEST_CASE("check prints which variables begin with initial weights") {
                Contains("job.yaml:20: ") && Contains("none.h5"));
 }
 
-TEST_CASE("check prints what a step exchanges with each server, and refuses what is over a limit") {
+TEST_CASE("check prints what a step exchanges with each server, whatever its size") {
   const auto text = Check(kJob);
   REQUIRE(text.ok());
-  REQUIRE_THAT(*text, Contains("ps:0 per step: push up to ") &&
-                          Contains("ps:1 per step: push up to ") &&
-                          Contains("(limit 2.0 GiB), pull up to "));
+  REQUIRE_THAT(*text,
+               Contains("ps:0 per step: push up to ") && Contains("ps:1 per step: push up to "));
   // A kernel of 30,000 x 30,000 floats has 3.4 GiB.
   const std::string job =
       Replaced(kJob, "    - Dense: {units: 1,",
                "    - Dense: {units: 30000}\n    - Dense: {units: 30000}\n    - Dense: {units: 1,");
-  const auto refused = Check(Replaced(job, "num_shards: 2", "num_shards: 1"), 1);
-  REQUIRE(ExitCodeOf(refused.status()) == ExitCode::kData);
-  REQUIRE_THAT(std::string(refused.status().message()),
-               Contains("ps:0: a step of program 'train' pushes up to 3.") &&
-                   Contains("limit for one server and step is 2.0 GiB") &&
-                   Contains(": dense_1/kernel 3.4 GiB"));
-  REQUIRE(Check(job, 2).ok());
+  const auto large = Check(Replaced(job, "num_shards: 2", "num_shards: 1"), 1);
+  REQUIRE(large.ok());
+  REQUIRE_THAT(*large, Contains("ps:0 per step: push up to 3."));
 }
 
 TEST_CASE("check names the variables that would benefit from lazy updates, and no others") {

@@ -25,13 +25,15 @@ constexpr int64_t kTimeoutUs = 1'000'000;
 // A server of the model behind a slow link, and a layer of 12 MB.
 class SlowLink {
  public:
-  explicit SlowLink(Way way) {
+  explicit SlowLink(Way way)
+      : SlowLink({.kind = Fault::Kind::kRate, .way = way, .bytes_per_second = kBytesPerSecond}) {}
+  explicit SlowLink(const Fault& fault, uint64_t chunk_bytes = ExchangeOptions().chunk_bytes) {
     world_.AddVariable("layer", {kRows, kColumns}, {{kRows, 0}});
     for (auto& server : real_) server.Start();
     auto proxy = FaultProxy::Start(real_[0].port());
     REQUIRE(proxy.ok());
     proxy_ = *std::move(proxy);
-    proxy_->Inject({.kind = Fault::Kind::kRate, .way = way, .bytes_per_second = kBytesPerSecond});
+    proxy_->Inject(fault);
     world_.routes.mutable_servers(0)->set_address(fmt::format("127.0.0.1:{}", proxy_->port()));
     world_.routes.mutable_servers(1)->set_address(fmt::format("127.0.0.1:{}", real_[1].port()));
     LogOptions log;
@@ -40,6 +42,7 @@ class SlowLink {
     log_ = *Logger::Create(log);
     RemoteAccessOptions options;
     options.exchange.request_timeout_us = kTimeoutUs;
+    options.exchange.chunk_bytes = chunk_bytes;
     options.log = log_.get();
     remote_ = std::make_unique<RemoteAccess>(options);
     remote_->thread()->SetGeneration(1);
@@ -82,6 +85,8 @@ class SlowLink {
     CHECK(lines_[0].find(fmt::format("of {:.1f} MB in ", kMegabytes)) != std::string::npos);
   }
 
+  const RemoteAccess& remote() const { return *remote_; }
+
   exchange_test::World world_;
 
  private:
@@ -101,6 +106,18 @@ TEST_CASE("a push that takes many timeouts arrives once") {
   CHECK(std::chrono::steady_clock::now() - begin > std::chrono::microseconds(3 * kTimeoutUs));
   link.CheckOneRequest("the push to ps:0 has sent ");
   CHECK(link.world_.tablets[0].shards.at(6).back() == 1);
+}
+
+// The size of a push has no limit but memory, because it travels in pieces.
+TEST_CASE("a push of hundreds of pieces whose link is cut in the middle is applied once") {
+  constexpr uint64_t kPieceBytes = 32 << 10;
+  SlowLink link({.kind = Fault::Kind::kCut, .way = Way::kToServer, .after_bytes = 7'000'000},
+                kPieceBytes);
+  REQUIRE(link.Push().ok());
+  CHECK(link.remote().counters().resends == 1);
+  CHECK(link.remote().codec_counters().frames_encoded > 2 * kMegabytes * 1e6 / kPieceBytes);
+  CHECK(link.world_.servers[0].duplicates == 0);
+  for (const float value : link.world_.tablets[0].shards.at(6)) REQUIRE(value == 1);
 }
 
 TEST_CASE("a pull that takes many timeouts is asked for once") {

@@ -1,6 +1,7 @@
 #ifndef COHORT_COMMON_RPC_STREAM_TRANSPORT_OPTIONS_H_
 #define COHORT_COMMON_RPC_STREAM_TRANSPORT_OPTIONS_H_
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 
@@ -10,6 +11,12 @@ namespace cohort {
 struct TransportOptions {
   // A longer frame ends its stream with ResourceExhausted, at the sender and at the receiver.
   size_t max_frame_bytes = size_t{256} << 20;
+  // On a stream whose ends both join pieces (frame_pieces.h): a frame that is longer than one piece
+  // is cut, and may have more bytes than any other frame: as many as protobuf can write. An end
+  // holds at most so many bytes of messages that are not complete, on all streams of a thread.
+  size_t piece_bytes = size_t{2} << 20;
+  size_t max_message_bytes = (size_t{2} << 30) - 1;
+  size_t max_unfinished_bytes = size_t{4} << 30;
   // The stream of a peer that does not read ends with ResourceExhausted when more bytes are queued.
   size_t max_queued_bytes = size_t{4} << 30;
   // A silent peer is pinged at this interval and is lost after this timeout without an answer: a
@@ -39,6 +46,9 @@ struct TransportOptions {
   // For a client of a server whose threads may all be busy with applies: gives the server as much
   // time as a server gives its clients.
   void AwaitBusyServer() { keepalive_timeout = server_keepalive_timeout; }
+  // For an end that sends references to values in its memory, of which it has as many bytes: one
+  // message of many frames may have all of them.
+  void QueueUpTo(size_t bytes) { max_queued_bytes = std::max(max_queued_bytes, bytes); }
 };
 
 }  // namespace cohort

@@ -8,6 +8,7 @@
 #include "common/base/flags.h"
 #include "common/base/prepare_process.h"
 #include "common/base/status.h"
+#include "common/os/identity.h"
 #include "common/os/service_notifier.h"
 #include "common/os/signals.h"
 #include "common/rpc/admin/admin_server.h"
@@ -61,6 +62,11 @@ absl::Status ServedTask::Listen(StreamServer::Options stream, std::vector<Served
   ReportGrpcTuning(registry_, options_.log);
   stream.listen = options_.listen;
   stream.security = options_.security;
+  if (const size_t memory = AvailableMemoryBytes(); memory > 0) {
+    stream.transport.QueueUpTo(memory);
+    stream.transport.max_unfinished_bytes =
+        std::min(stream.transport.max_unfinished_bytes, memory / 2);
+  }
   StreamServer::Methods methods;
   for (ServedPart& part : parts) {
     stream.threads = std::max(stream.threads, part.threads);
