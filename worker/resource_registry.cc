@@ -15,26 +15,31 @@ void FillReader(const v1::CreateResource& made, uint64_t read, v1::ReaderPositio
   out->set_batches(read);
 }
 
-// Compares all fields but the position at which the reader should begin.
-bool IsSame(const v1::CreateResource& made, v1::CreateResource wanted) {
-  wanted.set_begin(made.begin());
-  return StableBytes(made) == StableBytes(wanted);
+// Compares all fields but the position at which the reader should begin, which `wanted` keeps. A
+// vocabulary may be large.
+bool IsSame(const v1::CreateResource& made, v1::CreateResource* wanted) {
+  const uint64_t begin = wanted->begin();
+  wanted->set_begin(made.begin());
+  const bool same =
+      made.ByteSizeLong() == wanted->ByteSizeLong() && StableBytes(made) == StableBytes(*wanted);
+  wanted->set_begin(begin);
+  return same;
 }
 
 }  // namespace
 
-bool ResourceRegistry::Request(uint64_t request, const v1::CreateResource& wanted) {
+bool ResourceRegistry::Request(uint64_t request, v1::CreateResource wanted) {
   Resource& resource = resources_[wanted.name()];
-  const bool same = resource.spec != nullptr && IsSame(*resource.spec, wanted);
+  const bool same = resource.spec != nullptr && IsSame(*resource.spec, &wanted);
   if (same && resource.made) return true;
   resource.request = request;
   if (same) return false;
-  resource.spec = std::make_shared<const v1::CreateResource>(wanted);
   resource.made = false;
   resource.read = resource.reported = wanted.begin();
   if (std::find(to_make_.begin(), to_make_.end(), wanted.name()) == to_make_.end()) {
     to_make_.push_back(wanted.name());
   }
+  resource.spec = std::make_shared<const v1::CreateResource>(std::move(wanted));
   return false;
 }
 

@@ -28,7 +28,7 @@ class ResourceRegistry {
   // at once. Otherwise OnMade returns `request` later, unless a newer request for the same resource
   // has replaced it: that one alone is answered. On one timeline a reader of this process
   // continues, whatever position the chief names.
-  bool Request(uint64_t request, const v1::CreateResource& wanted);
+  bool Request(uint64_t request, v1::CreateResource wanted);
   // Returns the next resource that the step thread must make; null if there is none.
   std::shared_ptr<const v1::CreateResource> TakeRequested();
   // Records whether the step thread could make `made`, which TakeRequested returned. Returns the

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/fnv1a.h"
 #include "common/base/stable_bytes.h"
 #include "common/base/status.h"
 #include "common/data/fingerprint.h"
@@ -10,6 +11,11 @@
 
 namespace cohort {
 namespace {
+
+std::pair<size_t, uint64_t> IdOf(const v1::DatasetSpec& spec) {
+  const std::string bytes = StableBytes(spec);
+  return {bytes.size(), Fnv1a(bytes)};
+}
 
 absl::Status CheckData(const Dataset& dataset, const v1::DataFingerprint& wanted,
                        const DataOptions& options) {
@@ -26,7 +32,7 @@ absl::Status CheckData(const Dataset& dataset, const v1::DataFingerprint& wanted
 absl::Status Resources::Create(const v1::CreateResource& spec) {
   const auto create = [&]() -> absl::Status {
     Resource resource;
-    resource.opened = StableBytes(spec.dataset());
+    resource.opened = IdOf(spec.dataset());
     const auto check = [&] {
       return spec.has_data() ? CheckData(*resource.dataset, spec.data(), options_)
                              : absl::OkStatus();

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/data/dataset.h"
@@ -48,7 +49,7 @@ class Resources {
 
  private:
   struct Resource {
-    std::string opened;  // the serialized spec of the dataset
+    std::pair<size_t, uint64_t> opened;  // size and hash of the dataset's spec, which may be large
     std::shared_ptr<const Dataset> dataset;
     std::unique_ptr<BatchReader> reader;
     uint64_t timeline = 0;

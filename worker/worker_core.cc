@@ -41,7 +41,7 @@ void WorkerCore::OnMessage(Connection connection, v1::ChiefToWorker* message) {
     case v1::ChiefToWorker::kProgram:
       return OnProgram(message->request(), *message);
     case v1::ChiefToWorker::kResource:
-      return OnCreateResource(message->request(), *message);
+      return OnCreateResource(message->request(), message);
     case v1::ChiefToWorker::kRoutes:
       return OnRoutes(message);
     case v1::ChiefToWorker::kDispatch:
@@ -129,8 +129,10 @@ void WorkerCore::OnProgram(uint64_t request, const v1::ChiefToWorker& message) {
   Answer(request, absl::OkStatus());
 }
 
-void WorkerCore::OnCreateResource(uint64_t request, const v1::ChiefToWorker& message) {
-  if (resources_.Request(request, message.resource())) return Answer(request, absl::OkStatus());
+void WorkerCore::OnCreateResource(uint64_t request, v1::ChiefToWorker* message) {
+  if (resources_.Request(request, std::move(*message->mutable_resource()))) {
+    return Answer(request, absl::OkStatus());
+  }
   WakeIfIdle();
 }
 

@@ -136,7 +136,7 @@ class WorkerCore {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnProgram(uint64_t request, const v1::ChiefToWorker& message)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void OnCreateResource(uint64_t request, const v1::ChiefToWorker& message)
+  void OnCreateResource(uint64_t request, v1::ChiefToWorker* message)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnDispatch(v1::ChiefToWorker* message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnCancel(const v1::ChiefToWorker& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -15,6 +15,10 @@ namespace {
 
 constexpr std::chrono::milliseconds kRedialAfter{100};
 constexpr std::chrono::milliseconds kTickEvery{10};
+constexpr std::chrono::milliseconds kLookEvery{1000};
+// The fewest bytes between two looks that count as a long message that moves. What a lost peer
+// leaves in the buffers of the transport is taken once.
+constexpr uint64_t kMovingBytes = 1 << 20;
 
 }  // namespace
 
@@ -29,7 +33,8 @@ class ControlStreams::Link : public StreamHandler {
     const char* method = task_.role == Role::kWorker ? "/cohort.v1.Worker/Control"
                                                      : "/cohort.v1.ParameterServer/Control";
     connected_ = false;
-    auto stream = client_->Open(method, this, &owner_->loop_, {.wait_for_ready = false});
+    auto stream = client_->Open(method, this, &owner_->loop_,
+                                {.wait_for_ready = false, .joins_pieces = true});
     MutexLock lock(&mu_);
     stream_ = std::move(stream);
   }
@@ -44,8 +49,19 @@ class ControlStreams::Link : public StreamHandler {
     if (stream != nullptr) stream->Abort();
   }
 
+  Task task() const { return task_; }
+  // True if a long message has moved since the last call. Only for the loop's thread.
+  bool HasMoved() {
+    const std::shared_ptr<Stream> stream = Current();
+    if (stream == nullptr || !connected_) return false;
+    const Stream::Moved moved = stream->moved();
+    const uint64_t before = std::exchange(moved_, moved.sent + moved.received);
+    return moved_ >= before + kMovingBytes;
+  }
+
   void OnConnected() override {
     connected_ = true;
+    moved_ = 0;
     owner_->OnConnected(task_);
   }
   void OnFrame(Frame frame) override { owner_->OnFrame(task_, frame); }
@@ -72,7 +88,9 @@ class ControlStreams::Link : public StreamHandler {
   ControlStreams* const owner_;
   const Task task_;
   const std::unique_ptr<StreamClient> client_;
-  bool connected_ = false;  // only the loop's thread uses it
+  // Only the loop's thread uses these.
+  bool connected_ = false;
+  uint64_t moved_ = 0;
   Mutex mu_;
   std::shared_ptr<Stream> stream_ ABSL_GUARDED_BY(mu_);
 };
@@ -101,6 +119,7 @@ void ControlStreams::Start(std::function<void()> tick) {
   tick_ = std::move(tick);
   loop_.Start("control");
   loop_.Post([this] { Tick(); });
+  loop_.Post([this] { NoteMoving(); });
   for (const Links* links : {&ps_, &workers_}) {
     for (const auto& link : *links) loop_.Post([l = link.get()] { l->Dial(); });
   }
@@ -111,6 +130,16 @@ void ControlStreams::Tick() {
   loop_.After(kTickEvery, [this] { Tick(); });
 }
 
+void ControlStreams::NoteMoving() {
+  for (const Links* links : {&ps_, &workers_}) {
+    for (const auto& link : *links) {
+      if (!link->HasMoved()) continue;
+      core_->Input([&](CoordinatorCore* core) { core->OnMoving(link->task()); });
+    }
+  }
+  loop_.After(kLookEvery, [this] { NoteMoving(); });
+}
+
 ControlStreams::Link* ControlStreams::Find(Task task) const {
   const Links& links = task.role == Role::kWorker ? workers_ : ps_;
   return links[static_cast<size_t>(task.index)].get();
@@ -118,6 +147,11 @@ ControlStreams::Link* ControlStreams::Find(Task task) const {
 
 void ControlStreams::SendToWorker(int worker, const v1::ChiefToWorker& message) {
   Find(WorkerTask(worker))->Send(SerializeToFrame(message));
+}
+
+void ControlStreams::SendToWorker(int worker, const v1::ChiefToWorker& message,
+                                  std::shared_ptr<const std::string> rest) {
+  Find(WorkerTask(worker))->Send(SerializeToFrame(message, std::move(rest)));
 }
 
 void ControlStreams::SendToPs(int ps, const v1::ChiefToPs& message) {

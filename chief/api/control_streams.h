@@ -37,6 +37,9 @@ class ControlStreams {
 
   // Send a message on the open stream to the task, or drop it if there is none.
   void SendToWorker(int worker, const v1::ChiefToWorker& message);
+  // The message is merged from both; `rest` is referenced until it is sent.
+  void SendToWorker(int worker, const v1::ChiefToWorker& message,
+                    std::shared_ptr<const std::string> rest);
   void SendToPs(int ps, const v1::ChiefToPs& message);
   // Ends the stream and dials again.
   void Reconnect(Task task);
@@ -62,6 +65,9 @@ class ControlStreams {
   // `was_connected`: OnConnected has been called for this stream.
   void OnClosed(Task task, const std::string& why, bool was_connected);
   void Tick();
+  // Tells the core which tasks a long message is moving to or from: they may be busy with it for
+  // longer than a task may be silent.
+  void NoteMoving();
 
   Logger* const log_;
   LockedCore* const core_;

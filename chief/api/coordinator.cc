@@ -85,6 +85,10 @@ class CoordinatorImpl final : public ClusterCoordinator, private CoreEffects {
   void SendToWorker(int worker, v1::ChiefToWorker message) override {
     streams_->SendToWorker(worker, message);
   }
+  void SendSharedToWorker(int worker, v1::ChiefToWorker message,
+                          std::shared_ptr<const std::string> rest) override {
+    streams_->SendToWorker(worker, message, std::move(rest));
+  }
   void SendToPs(int ps, v1::ChiefToPs message) override { streams_->SendToPs(ps, message); }
   void Reconnect(Task task, const std::string& why) override;
   void TakeGeneration(uint64_t heard) override { journal_->TakeGeneration(heard); }

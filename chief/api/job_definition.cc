@@ -14,6 +14,21 @@
 #include "common/placement/placement.h"
 
 namespace cohort {
+namespace {
+
+// Protobuf writes no messages of 2 GiB. The rest is for what differs between workers.
+constexpr size_t kMaxSpecBytes = (size_t{2} << 30) - (size_t{1} << 20);
+
+absl::Status CheckSendable(const google::protobuf::MessageLite& spec, const std::string& what) {
+  const size_t bytes = spec.ByteSizeLong();
+  if (bytes <= kMaxSpecBytes) return absl::OkStatus();
+  return InvalidArgument(
+      "{} has {} bytes as a message to the workers, and the limit is {} bytes: use smaller "
+      "vocabularies or constants",
+      what, bytes, kMaxSpecBytes);
+}
+
+}  // namespace
 
 absl::StatusOr<StepFunction> JobDefinition::RegisterStep(const Program& given) {
   MutexLock lock(core_->mu());
@@ -25,6 +40,7 @@ absl::StatusOr<StepFunction> JobDefinition::RegisterStep(const Program& given) {
   ProgramToProto(program, &proto);
   std::string fingerprint = Fingerprint(program);
   COHORT_RETURN_IF_ERROR(CheckMessageSizes(layout_, {&program, 1}));
+  COHORT_RETURN_IF_ERROR(CheckSendable(proto, fmt::format("the step '{}'", program.name)));
   programs_.push_back(std::move(program));
   return StepFunction{core_->get()->setup()->AddProgram(std::move(fingerprint), std::move(proto))};
 }
@@ -32,6 +48,7 @@ absl::StatusOr<StepFunction> JobDefinition::RegisterStep(const Program& given) {
 absl::StatusOr<PerWorkerDataset> JobDefinition::CreatePerWorkerDataset(
     const v1::DatasetSpec& spec, const DatasetOptions& options) {
   if (options.batch_size == 0) return InvalidArgument("a dataset needs a batch size");
+  COHORT_RETURN_IF_ERROR(CheckSendable(spec, fmt::format("the dataset '{}'", options.name)));
   v1::CreateResource resource;
   *resource.mutable_dataset() = BatchDefiningPart(spec);
   resource.set_visitation(options.exactly_once ? v1::EXACTLY_ONCE : v1::INDEPENDENT);

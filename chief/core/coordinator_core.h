@@ -61,6 +61,8 @@ class CoordinatorCore {
   void OnDisconnected(Task task, const std::string& why);
   void OnWorkerMessage(int worker, v1::WorkerToChief message);
   void OnPsMessage(int ps, const v1::PsToChief& message);
+  // A long message to or from the task moves, so the task is not silent.
+  void OnMoving(Task task) { membership_.OnHeard(task, context_.now_us); }
   void OnGeneration(const absl::StatusOr<uint64_t>& generation);
   void OnRecovered(absl::StatusOr<Recovered> recovered);
   // All records up to this one are durable. An error: the disk refuses records, and the journal

@@ -332,6 +332,18 @@ TEST_CASE("a silent task is lost") {
   CHECK(!world.workers[0].connected);
 }
 
+// Pings and their answers wait behind it.
+TEST_CASE("a task that a long message is moving to is not silent") {
+  TestWorld world(1, 1);
+  world.StartServing();
+  for (int i = 0; i < 4; ++i) {
+    world.Advance(15'000'000);
+    world.core().OnMoving(WorkerTask(0));
+    world.core().OnMoving(PsTask(0));
+  }
+  for (const std::string& note : world.notes) CHECK(note.find("task_silent") == std::string::npos);
+}
+
 TEST_CASE("a worker that alone cannot reach a server is set aside, and tried again") {
   TestWorld world(2, 1);
   world.StartServing();

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "chief/core/closure_spec.h"
@@ -93,6 +95,13 @@ class CoreEffects {
   virtual ~CoreEffects() = default;
   // Sends on the open stream to the task; drops the message if there is none.
   virtual void SendToWorker(int worker, v1::ChiefToWorker message) = 0;
+  // The same for a message of which all workers get one large part, `rest`: serialized, and merged
+  // into `message` by the receiver.
+  virtual void SendSharedToWorker(int worker, v1::ChiefToWorker message,
+                                  std::shared_ptr<const std::string> rest) {
+    message.MergeFromString(*rest);
+    SendToWorker(worker, std::move(message));
+  }
   virtual void SendToPs(int ps, v1::ChiefToPs message) = 0;
   // Ends the stream, reports to OnDisconnected, and dials again.
   virtual void Reconnect(Task task, const std::string& why) = 0;

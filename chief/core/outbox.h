@@ -2,7 +2,9 @@
 #define COHORT_CHIEF_CORE_OUTBOX_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "chief/core/core_types.h"
@@ -26,6 +28,14 @@ class Outbox {
   uint64_t AskWorker(int worker, v1::ChiefToWorker message) {
     message.set_request(++request_);
     ToWorker(worker, std::move(message));
+    return request_;
+  }
+  // The same for a message whose other part, `rest`, many workers get.
+  uint64_t AskWorker(int worker, v1::ChiefToWorker message,
+                     std::shared_ptr<const std::string> rest) {
+    message.set_request(++request_);
+    message.set_generation(generation_);
+    effects_->SendSharedToWorker(worker, std::move(message), std::move(rest));
     return request_;
   }
   void ToPs(int ps, v1::ChiefToPs message) {

@@ -13,26 +13,30 @@ WorkerSetup::WorkerSetup(const CoreContext* context, Outbox* outbox, Settlement*
       settlement_(settlement),
       workers_(context->options.workers.size()) {}
 
-int WorkerSetup::Add(std::vector<Named>* all, Named named) {
+int WorkerSetup::Add(std::vector<Named>* all, Named named, const v1::ChiefToWorker& message) {
   for (size_t i = 0; i < all->size(); ++i) {
     if ((*all)[i].name == named.name) return static_cast<int>(i);
   }
+  named.message = std::make_shared<const std::string>(message.SerializeAsString());
   all->push_back(std::move(named));
   for (size_t i = 0; i < workers_.size(); ++i) SendMissing(static_cast<int>(i));
   return static_cast<int>(all->size()) - 1;
 }
 
 int WorkerSetup::AddProgram(std::string fingerprint, v1::Program program) {
-  Named named{.name = fingerprint};
-  named.message.mutable_program()->set_fingerprint(std::move(fingerprint));
-  *named.message.mutable_program()->mutable_program() = std::move(program);
-  return Add(&programs_, std::move(named));
+  v1::ChiefToWorker message;
+  message.mutable_program()->set_fingerprint(fingerprint);
+  *message.mutable_program()->mutable_program() = std::move(program);
+  return Add(&programs_, {.name = std::move(fingerprint)}, message);
 }
 
 int WorkerSetup::AddResource(v1::CreateResource resource) {
-  Named named{.name = resource.name()};
-  *named.message.mutable_resource() = std::move(resource);
-  return Add(&resources_, std::move(named));
+  Named named{.name = resource.name(),
+              .independent = resource.visitation() == v1::INDEPENDENT,
+              .message = nullptr};
+  v1::ChiefToWorker message;
+  *message.mutable_resource() = std::move(resource);
+  return Add(&resources_, std::move(named), message);
 }
 
 absl::Status WorkerSetup::CheckSpec(const ClosureSpec& spec) const {
@@ -93,21 +97,20 @@ void WorkerSetup::SendMissing(int worker) {
   ++changes_;
   for (const Named& program : programs_) {
     if (!w.programs.insert(program.name).second) continue;
-    requests_.insert(outbox_->AskWorker(worker, program.message));
+    requests_.insert(outbox_->AskWorker(worker, v1::ChiefToWorker(), program.message));
   }
   for (const Named& resource : resources_) {
     // A reader belongs to a timeline. Before the first timeline no closure runs.
-    const bool independent = resource.independent();
-    if (independent && context_->timeline == 0) continue;
+    if (resource.independent && context_->timeline == 0) continue;
     if (!w.resources.insert(resource.name).second) continue;
     const auto index = static_cast<uint32_t>(worker);
-    v1::ChiefToWorker message = resource.message;
+    v1::ChiefToWorker message;
     message.mutable_resource()->set_worker_index(index);
-    if (independent) {
+    if (resource.independent) {
       message.mutable_resource()->set_begin(settlement_->readers().Of(resource.name, index));
       message.mutable_resource()->set_timeline(context_->timeline);
     }
-    const uint64_t request = outbox_->AskWorker(worker, std::move(message));
+    const uint64_t request = outbox_->AskWorker(worker, std::move(message), resource.message);
     requests_.insert(request);
     w.opening[resource.name] = request;
   }
@@ -122,7 +125,7 @@ bool WorkerSetup::TakeRequest(int worker, uint64_t request) {
 void WorkerSetup::RecreateReaders() {
   for (size_t i = 0; i < workers_.size(); ++i) {
     for (const Named& resource : resources_) {
-      if (resource.independent()) workers_[i].resources.erase(resource.name);
+      if (resource.independent) workers_[i].resources.erase(resource.name);
     }
     SendMissing(static_cast<int>(i));
   }

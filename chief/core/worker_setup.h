@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -29,7 +30,7 @@ class WorkerSetup {
  public:
   WorkerSetup(const CoreContext* context, Outbox* outbox, Settlement* settlement);
 
-  // Returns the number of the program or resource. Equal names give the same number.
+  // Return the number of the program or resource. Equal names give the same number.
   int AddProgram(std::string fingerprint, v1::Program program);
   int AddResource(v1::CreateResource resource);
   // Errors: InvalidArgument if the closure names something that was not added.
@@ -67,8 +68,10 @@ class WorkerSetup {
  private:
   struct Named {
     std::string name;
-    v1::ChiefToWorker message;
-    bool independent() const { return message.resource().visitation() == v1::INDEPENDENT; }
+    bool independent = false;  // a resource that each worker reads on its own
+    // The message without what differs between workers, serialized: a vocabulary may have
+    // gigabytes, and all workers share this copy.
+    std::shared_ptr<const std::string> message;
   };
   struct Worker {
     std::set<std::string> programs;
@@ -84,7 +87,7 @@ class WorkerSetup {
     return all[static_cast<size_t>(index)].name;
   }
   Worker& state(int worker) { return workers_[static_cast<size_t>(worker)]; }
-  int Add(std::vector<Named>* all, Named named);
+  int Add(std::vector<Named>* all, Named named, const v1::ChiefToWorker& message);
   // Registers the programs and resources that a ready worker lacks.
   void SendMissing(int worker);
 

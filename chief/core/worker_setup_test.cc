@@ -37,6 +37,48 @@ TEST_CASE("a worker gets what it lacks, once") {
   CHECK(p.sent(0).size() == 2);
 }
 
+// Counts the copies of what many workers get.
+struct SharingWorld : TestWorld {
+  using TestWorld::TestWorld;
+  void SendSharedToWorker(int worker, v1::ChiefToWorker message,
+                          std::shared_ptr<const std::string> rest) override {
+    CHECK(message.ByteSizeLong() < 64);
+    copies.insert(rest.get());
+    TestWorld::SendSharedToWorker(worker, std::move(message), rest);
+  }
+  std::set<const std::string*> copies;
+};
+
+TEST_CASE("all workers get one copy of a resource and of a program, with what is their own") {
+  CoreParts p(3, 1);
+  SharingWorld world(3, 1);
+  Outbox outbox(&world);
+  outbox.SetGeneration(7);
+  WorkerSetup setup(&p.context, &outbox, &p.settlement);
+  v1::CreateResource resource = Independent("data");
+  resource.mutable_dataset()->set_label(std::string(1000, 'x'));
+  setup.AddResource(resource);
+  v1::Program program;
+  program.set_name(std::string(1000, 'y'));
+  setup.AddProgram("a", program);
+  for (int i = 0; i < 3; ++i) {
+    world.workers[static_cast<size_t>(i)].connected = true;
+    setup.Finish(i);
+  }
+  CHECK(world.copies.size() == 2);
+  for (size_t i = 0; i < 3; ++i) {
+    const std::deque<v1::ChiefToWorker>& sent = world.workers[i].in;
+    REQUIRE(sent.size() == 2);
+    CHECK(sent[0].program().program().name() == program.name());
+    CHECK(sent[1].resource().dataset().label() == resource.dataset().label());
+    CHECK(sent[1].resource().visitation() == v1::INDEPENDENT);
+    CHECK(sent[1].resource().worker_index() == i);
+    CHECK(sent[1].resource().timeline() == 1);
+    CHECK(sent[1].generation() == 7);
+    CHECK(sent[1].request() == 2 * i + 2);
+  }
+}
+
 TEST_CASE("a worker that opens data is not available yet") {
   CoreParts p(1, 1);
   p.setup.AddResource(Independent("data"));

@@ -15,7 +15,7 @@
 namespace cohort {
 
 // The control streams that chiefs open to a task, numbered. `In` is the message from a chief, `Out`
-// the answer, with one protobuf message per frame. Decides nothing.
+// the answer, with one protobuf message per frame. Long frames travel in pieces. Decides nothing.
 template <typename In, typename Out>
 class ChiefStreams {
  public:
@@ -53,6 +53,9 @@ class ChiefStreams {
   // second.
   static constexpr Duration kSilence = std::chrono::seconds(4);
 
+  // The memory of a message that is longer is freed when it was handled.
+  static constexpr size_t kKeptBytes = 1 << 20;
+
   class Handler : public StreamHandler {
    public:
     Handler(ChiefStreams* owner, const Clock* clock, std::shared_ptr<const Callbacks> callbacks,
@@ -70,8 +73,13 @@ class ChiefStreams {
         stream_->Close(status);
         return;
       }
+      const bool large = frame.size() > kKeptBytes;
+      frame.Clear();
       callbacks_->on_message(connection_, &message_);
+      if (large) In().Swap(&message_);  // it would keep the memory for the next one
     }
+
+    bool JoinsPieces() const override { return true; }
 
     void OnClosed(const absl::Status& status) override {
       const bool silent = !status.ok() && clock_->Now() - heard_ >= kSilence;

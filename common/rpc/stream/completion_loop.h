@@ -101,6 +101,8 @@ class CompletionLoop {
   bool AddStream(std::shared_ptr<Stream> stream);
   void RemoveStream(Stream* stream);
   std::vector<std::shared_ptr<Stream>> streams() const;
+  // See FrameJoiner.
+  std::atomic<size_t>* unfinished_bytes() { return &unfinished_bytes_; }
 
  private:
   class WakeTag final : public CompletionTag {
@@ -124,6 +126,7 @@ class CompletionLoop {
   std::thread thread_;
   std::atomic<std::thread::id> polling_thread_{};
   std::atomic<uint64_t> turns_{0};
+  std::atomic<size_t> unfinished_bytes_{0};        // outlives the streams
   std::atomic<int64_t> next_timer_ns_{INT64_MAX};  // the earliest timer's; read without the lock
 
   mutable Mutex mu_;

@@ -14,6 +14,22 @@ Frame SerializeToFrame(const google::protobuf::MessageLite& message) {
   return Frame(&slice, 1);
 }
 
+Frame SerializeToFrame(const google::protobuf::MessageLite& message,
+                       std::shared_ptr<const std::string> rest) {
+  const size_t size = message.ByteSizeLong();
+  grpc::Slice first(size);
+  message.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(first.begin()));
+  using Owner = std::shared_ptr<const std::string>;
+  // gRPC only reads the bytes.
+  void* const bytes = const_cast<char*>(rest->data());
+  const size_t length = rest->size();
+  const grpc::Slice slices[] = {
+      std::move(first), grpc::Slice(
+                            bytes, length, [](void* owner) { delete static_cast<Owner*>(owner); },
+                            new Owner(std::move(rest)))};
+  return Frame(slices, 2);
+}
+
 absl::Status ParseFromFrame(const Frame& frame, google::protobuf::MessageLite* message) {
   bool parsed = false;
   grpc::Slice slice;

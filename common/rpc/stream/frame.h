@@ -5,6 +5,8 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include <cstddef>
+#include <memory>
+#include <string>
 #include <utility>
 
 namespace google::protobuf {
@@ -49,6 +51,11 @@ class Frame {
 
 // Control messages: a frame is one serialized message, in one slice.
 Frame SerializeToFrame(const google::protobuf::MessageLite& message);
+
+// The same for a message that is merged from `message` and `rest`, a serialized message of the same
+// type. References `rest`.
+Frame SerializeToFrame(const google::protobuf::MessageLite& message,
+                       std::shared_ptr<const std::string> rest);
 
 // Replaces `message`. Error: InvalidArgument (names type and size) if the bytes are not such a
 // message; `message` is then unspecified but valid. The stream has already checked the size of the

@@ -109,8 +109,9 @@ class Recorder : public StreamHandler {
 // Sends every frame back, and forwards every event to a recorder that outlives it.
 class EchoHandler : public StreamHandler {
  public:
-  EchoHandler(std::shared_ptr<Stream> stream, Recorder* recorder)
-      : stream_(std::move(stream)), recorder_(recorder) {}
+  EchoHandler(std::shared_ptr<Stream> stream, Recorder* recorder, bool joins_pieces = false)
+      : stream_(std::move(stream)), recorder_(recorder), joins_pieces_(joins_pieces) {}
+  bool JoinsPieces() const override { return joins_pieces_; }
   void OnFrame(Frame frame) override {
     if (recorder_ != nullptr) recorder_->OnFrame(frame.Clone());
     stream_->Send(std::move(frame));
@@ -122,12 +123,14 @@ class EchoHandler : public StreamHandler {
  private:
   const std::shared_ptr<Stream> stream_;
   Recorder* const recorder_;
+  const bool joins_pieces_;
 };
 
 inline StreamServer::Methods EchoMethods(Recorder* recorder = nullptr,
-                                         const std::string& method = kEchoMethod) {
-  return {{method, [recorder](std::shared_ptr<Stream> stream, CompletionLoop*) {
-             return std::make_unique<EchoHandler>(std::move(stream), recorder);
+                                         const std::string& method = kEchoMethod,
+                                         bool joins_pieces = false) {
+  return {{method, [recorder, joins_pieces](std::shared_ptr<Stream> stream, CompletionLoop*) {
+             return std::make_unique<EchoHandler>(std::move(stream), recorder, joins_pieces);
            }}};
 }
 

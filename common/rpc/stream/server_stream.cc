@@ -42,6 +42,10 @@ void ServerStream::OnAccepted(bool ok) {
 void ServerStream::Serve(std::unique_ptr<StreamHandler> handler) {
   owned_handler_ = std::move(handler);
   handler_ = owned_handler_.get();
+  if (handler_->JoinsPieces() && PeerJoinsPieces()) {
+    context_.AddInitialMetadata(kPiecesKey, "1");
+    JoinPieces();
+  }
   OnOpen(true);
 }
 

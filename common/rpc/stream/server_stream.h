@@ -83,6 +83,7 @@ class ServerStream final : public StreamBase {
   void CancelCall() override { context_.TryCancel(); }
   std::string PeerAddress() const override { return address_; }
   bool EndOfReadsBreaks() const override { return false; }
+  bool PeerJoinsPieces() const override { return context_.client_metadata().count(kPiecesKey) > 0; }
   SendOp NextWhenFlushed() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status PeerStatus() override;
   void ReleaseHandler() override { owned_handler_.reset(); }

@@ -96,6 +96,9 @@ class StreamHandler {
   // server.
   virtual void OnConnected() {}
   virtual void OnFrame(Frame frame) = 0;
+  // At a server: true if this end joins pieces (frame_pieces.h), and cuts long frames, for clients
+  // that do so too (StreamClient::OpenOptions::joins_pieces). Asked once, before the first frame.
+  virtual bool JoinsPieces() const { return false; }
   // Called after OnFrame. True if the peer may send again before this end has sent something. False
   // delays the next read until the next Send, so that the flow-control update of the read travels
   // with that frame. Until then the end of the stream goes unnoticed. False is only allowed for a

@@ -13,19 +13,32 @@ void StreamBase::Send(Frame frame) {
   {
     MutexLock lock(&mu_);
     if (closing_ || broken_ || finishing_) return;
-    if (bytes > options_.max_frame_bytes) {
-      over = ResourceExhausted("a frame of {} bytes to {} is over the limit of {}", bytes,
-                               PeerAddress(), options_.max_frame_bytes);
-    } else if (queue_.bytes() + bytes > options_.max_queued_bytes) {
-      over = ResourceExhausted("{} does not read: {} bytes are queued, over the limit of {}",
-                               PeerAddress(), queue_.bytes(), options_.max_queued_bytes);
-    } else {
-      queue_.Push(std::move(frame));
+    const bool cut = cuts_ && bytes > options_.piece_bytes;
+    over = CheckLimits(bytes, cut);
+    if (over.ok()) {
+      if (cut) {
+        for (Frame& piece : CutFrame(frame, options_.piece_bytes)) queue_.Push(std::move(piece));
+      } else {
+        queue_.Push(std::move(frame));
+      }
       step = NextStep();
     }
   }
   if (!over.ok()) return Break(std::move(over));
   Run(std::move(step));
+}
+
+absl::Status StreamBase::CheckLimits(size_t bytes, bool cut) const {
+  const size_t most = cut ? options_.max_message_bytes : options_.max_frame_bytes;
+  if (bytes > most) {
+    return ResourceExhausted("a frame of {} bytes to {} is over the limit of {}", bytes,
+                             PeerAddress(), most);
+  }
+  if (bytes > options_.max_queued_bytes || queue_.bytes() > options_.max_queued_bytes - bytes) {
+    return ResourceExhausted("{} does not read: {} bytes are queued, over the limit of {}",
+                             PeerAddress(), queue_.bytes(), options_.max_queued_bytes);
+  }
+  return absl::OkStatus();
 }
 
 size_t StreamBase::queued_bytes() const {
@@ -116,6 +129,31 @@ void StreamBase::Run(Step step) {
   if (step.read) StartRead(&read_frame_, read_event_.Arm());
 }
 
+void StreamBase::JoinPieces() {
+  joiner_ = std::make_unique<FrameJoiner>(
+      FrameJoiner::Limits{.piece_bytes = options_.piece_bytes,
+                          .message_bytes = options_.max_message_bytes,
+                          .unfinished_bytes = options_.max_unfinished_bytes},
+      loop_->unfinished_bytes());
+}
+
+// Returns true if `frame` is one for the handler: as it came, or joined with its last piece. Ends
+// the stream after a bad piece; a server tells the client why.
+bool StreamBase::Join(Frame* frame) {
+  if (!std::exchange(knows_peer_, true) && PeerJoinsPieces()) {
+    MutexLock lock(&mu_);
+    cuts_ = true;
+  }
+  if (!joiner_->Takes(*frame)) return true;
+  const absl::StatusOr<bool> whole = joiner_->Add(std::move(*frame));
+  if (whole.ok()) {
+    if (*whole) *frame = joiner_->Finish();
+    return *whole;
+  }
+  EndOfReadsBreaks() ? Break(whole.status()) : Close(whole.status());
+  return false;
+}
+
 void StreamBase::OnOpen(bool ok) {
   Step step;
   {
@@ -149,7 +187,8 @@ void StreamBase::OnRead(bool ok) {
   if (!ok) return EndReads();
   Frame frame = std::move(read_frame_);
   moved_.received += frame.size();
-  if (!muted_.load(std::memory_order_relaxed)) {
+  const bool whole = joiner_ == nullptr || Join(&frame);
+  if (whole && !muted_.load(std::memory_order_relaxed)) {
     handler_->OnFrame(std::move(frame));
     // A read tells the peer at once how much it may send. A delayed one does so with the answer.
     if (!handler_->ExpectsMore() && DelayRead()) return;

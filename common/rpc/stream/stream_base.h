@@ -10,6 +10,7 @@
 #include "common/base/mutex.h"
 #include "common/rpc/stream/completion_loop.h"
 #include "common/rpc/stream/frame.h"
+#include "common/rpc/stream/frame_pieces.h"
 #include "common/rpc/stream/stream.h"
 #include "common/rpc/stream/transport_options.h"
 
@@ -104,12 +105,16 @@ class StreamBase : public Stream, public std::enable_shared_from_this<StreamBase
   virtual SendOp NextWhenFlushed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) = 0;
   // True if the end of the reads also drops what is queued: at a client the call is over then.
   virtual bool EndOfReadsBreaks() const = 0;
+  // True if the peer joins pieces. Asked at a client when the first frame has come.
+  virtual bool PeerJoinsPieces() const = 0;
   // The status for OnClosed if this end did not break the stream.
   virtual absl::Status PeerStatus() = 0;
   virtual void ReleaseHandler() {}
 
   // Opens the stream. `ok` starts its reads; otherwise it is broken.
   void OnOpen(bool ok);
+  // This end joins pieces. Before OnOpen.
+  void JoinPieces();
   // Ends a stream that has no handler, with `status`. Server only.
   void Reject(const absl::Status& status);
   // Breaks the stream. OnClosed will get `why`.
@@ -137,6 +142,7 @@ class StreamBase : public Stream, public std::enable_shared_from_this<StreamBase
   bool read_delayed_ ABSL_GUARDED_BY(mu_) = false;    // until the next send, or the end
   bool stay_open_ ABSL_GUARDED_BY(mu_) = false;       // server: although the client half-closed
   bool notice_pending_ ABSL_GUARDED_BY(mu_) = false;  // server: the notice of the end is pending
+  bool cuts_ ABSL_GUARDED_BY(mu_) = false;            // long frames are sent in pieces
   absl::Status close_status_ ABSL_GUARDED_BY(mu_);
   absl::Status break_status_ ABSL_GUARDED_BY(mu_);  // OK: this end did not break it
   FrameQueue queue_ ABSL_GUARDED_BY(mu_);
@@ -150,6 +156,8 @@ class StreamBase : public Stream, public std::enable_shared_from_this<StreamBase
   Step NextStep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   SendOp NextSend(Frame* frame) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Run(Step step);
+  absl::Status CheckLimits(size_t bytes, bool cut) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool Join(Frame* frame);
   bool DelayRead();
   void EndReads();
   void OnRead(bool ok);
@@ -158,8 +166,10 @@ class StreamBase : public Stream, public std::enable_shared_from_this<StreamBase
 
   // True if frames are no longer wanted: aborted, or closed at a server.
   std::atomic<bool> muted_{false};
-  Frame read_frame_;  // loop's thread only
-  Moved moved_;       // loop's thread only
+  Frame read_frame_;                     // loop's thread only
+  std::unique_ptr<FrameJoiner> joiner_;  // loop's thread only; null: frames come whole
+  bool knows_peer_ = false;              // loop's thread only: PeerJoinsPieces was asked
+  Moved moved_;                          // loop's thread only
   Event read_event_{this, &StreamBase::OnRead};
   Event sent_event_{this, &StreamBase::OnSent};
   Event finished_event_{this, &StreamBase::OnFinished};

@@ -40,6 +40,10 @@ class ClientStream final : public StreamBase {
     context_.set_wait_for_ready(options.wait_for_ready);
     if (!secret_token.empty()) context_.AddMetadata(kSecretKey, secret_token);
     for (const auto& [key, value] : options.metadata) context_.AddMetadata(key, value);
+    if (options.joins_pieces) {
+      context_.AddMetadata(kPiecesKey, "1");
+      JoinPieces();
+    }
     call_ = grpc::GenericStub(channel_).PrepareCall(&context_, method, loop_->queue());
     if (options.wait_for_ready && options.connect_timeout.count() > 0) {
       const std::weak_ptr<StreamBase> weak = weak_from_this();
@@ -60,6 +64,9 @@ class ClientStream final : public StreamBase {
   void CancelCall() override { context_.TryCancel(); }
   std::string PeerAddress() const override { return address_; }
   bool EndOfReadsBreaks() const override { return true; }
+  bool PeerJoinsPieces() const override {
+    return context_.GetServerInitialMetadata().count(kPiecesKey) > 0;
+  }
 
   SendOp NextWhenFlushed() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (read_ended_) return SendOp::kFinish;

@@ -42,6 +42,9 @@ class StreamClient {
     // With wait_for_ready: OnClosed(DeadlineExceeded) if there is no connection after this time.
     // 0: no limit.
     std::chrono::milliseconds connect_timeout{0};
+    // Cuts long frames, and joins the pieces of those that come, if the server does so too: from
+    // the first frame of the server on (frame_pieces.h).
+    bool joins_pieces = false;
     // Metadata for the server, by key (lower case): see Stream::metadata.
     std::map<std::string, std::string> metadata;
   };

@@ -10,15 +10,17 @@
 #include <thread>
 
 #include "common/base/status.h"
+#include "common/rpc/stream/frame_pieces.h"
 #include "common/rpc/stream/rpc_test_util.h"
 
 namespace cohort {
 namespace {
 
 struct Echo {
-  explicit Echo(StreamServer::Options options = ListenOn({"127.0.0.1:0"})) {
+  explicit Echo(StreamServer::Options options = ListenOn({"127.0.0.1:0"}),
+                bool joins_pieces = false) {
     transport = options.transport;
-    auto started = StreamServer::Start(options, EchoMethods(&at_server));
+    auto started = StreamServer::Start(options, EchoMethods(&at_server, joins_pieces));
     REQUIRE(started.ok());
     server = *std::move(started);
     client = Dial(server->addresses().front(), transport);
@@ -441,6 +443,111 @@ TEST_CASE("limits: a frame too long for the receiver") {
   stream->Send(FrameOf(std::string(1001, 'x')));
   REQUIRE(echo.Until([&] { return echo.handler.closed() == 1; }));
   CHECK(echo.handler.status().code() == absl::StatusCode::kResourceExhausted);
+}
+
+// Both ends of streams with short pieces.
+StreamServer::Options ShortPieces() {
+  StreamServer::Options options = ListenOn({"127.0.0.1:0"});
+  options.transport.max_frame_bytes = 1000;
+  options.transport.piece_bytes = 100;
+  options.transport.max_message_bytes = 50'000;
+  return options;
+}
+
+TEST_CASE("long frames travel in pieces, in order with others, and have no limit of one frame") {
+  Echo echo(ShortPieces(), /*joins_pieces=*/true);
+  const auto stream =
+      echo.client->Open(kEchoMethod, &echo.handler, &echo.loop, {.joins_pieces = true});
+  stream->Send(FrameOf("first"));  // only the answer tells what the server can do
+  REQUIRE(echo.Until([&] { return echo.handler.frame_count() == 1; }));
+  std::vector<std::string> sent = {"first"};
+  for (const size_t bytes : {50'000, 3, 100, 101, 117, 40'000, 0, 1001}) {
+    sent.push_back(std::string(bytes, static_cast<char>('a' + sent.size())));
+    stream->Send(FrameOf(sent.back()));
+  }
+  REQUIRE(echo.Until([&] { return echo.handler.frame_count() == sent.size(); }));
+  CHECK(echo.handler.frames() == sent);
+  CHECK(echo.at_server.frames() == sent);
+  CHECK(stream->moved().sent > 91'000);
+  CHECK(echo.loop.unfinished_bytes()->load() == 0);
+  stream->Send(FrameOf(std::string(50'001, 'x')));
+  REQUIRE(echo.Until([&] { return echo.handler.closed() == 1; }));
+  CHECK(echo.handler.status().code() == absl::StatusCode::kResourceExhausted);
+}
+
+TEST_CASE("frames of many threads are cut without being mixed") {
+  Echo echo(ShortPieces(), /*joins_pieces=*/true);
+  const auto stream =
+      echo.client->Open(kEchoMethod, &echo.handler, &echo.loop, {.joins_pieces = true});
+  stream->Send(FrameOf("first"));
+  REQUIRE(echo.Until([&] { return echo.handler.frame_count() == 1; }));
+  std::vector<std::thread> threads;
+  for (char c = 'a'; c < 'e'; ++c) {
+    threads.emplace_back([&stream, c] {
+      for (int i = 0; i < 20; ++i) stream->Send(FrameOf(std::string(2000, c)));
+    });
+  }
+  const bool all = echo.Until([&] { return echo.handler.frame_count() == 81; });
+  for (std::thread& thread : threads) thread.join();
+  REQUIRE(all);
+  for (const std::string& text : echo.handler.frames()) {
+    if (text != "first") CHECK(text == std::string(2000, text[0]));
+  }
+}
+
+TEST_CASE("an end that does not join pieces gets frames whole, within their limit") {
+  const bool server = GENERATE(true, false);
+  Echo echo(ShortPieces(), server);
+  const auto stream =
+      echo.client->Open(kEchoMethod, &echo.handler, &echo.loop, {.joins_pieces = !server});
+  const std::vector<std::string> sent = {"first", std::string(1000, 'x')};
+  stream->Send(FrameOf(sent[0]));
+  REQUIRE(echo.Until([&] { return echo.handler.frame_count() == 1; }));
+  stream->Send(FrameOf(sent[1]));
+  REQUIRE(echo.Until([&] { return echo.handler.frame_count() == 2; }));
+  CHECK(echo.handler.frames() == sent);
+  stream->Send(FrameOf(std::string(1001, 'x')));
+  REQUIRE(echo.Until([&] { return echo.handler.closed() == 1; }));
+  CHECK(echo.handler.status().code() == absl::StatusCode::kResourceExhausted);
+}
+
+TEST_CASE("a message whose stream ends in the middle is forgotten, and may be sent again") {
+  Echo echo(ShortPieces(), /*joins_pieces=*/true);
+  const std::string text(50'000, 'x');
+  for (int round = 1; round <= 3; ++round) {
+    Recorder handler;
+    const auto stream =
+        echo.client->Open(kEchoMethod, &handler, &echo.loop, {.joins_pieces = true});
+    stream->Send(FrameOf("first"));
+    REQUIRE(echo.Until([&] { return handler.frame_count() == 1; }));
+    stream->Send(FrameOf(text));
+    // Part of it is under way.
+    REQUIRE(echo.Until([&] { return stream->moved().sent > 2000; }));
+    if (round < 3) {
+      CutConnections();
+      REQUIRE(echo.Until([&] { return handler.closed() == 1; }));
+      continue;
+    }
+    REQUIRE(echo.Until([&] { return handler.frame_count() == 2; }));
+    CHECK(handler.frames()[1] == text);
+    stream->Close(absl::OkStatus());
+    REQUIRE(echo.Until([&] { return handler.closed() == 1; }));
+  }
+  for (const std::string& frame : echo.at_server.frames()) {
+    CHECK((frame == "first" || frame == text));
+  }
+}
+
+TEST_CASE("a peer that sends a bad piece loses its stream") {
+  Echo echo(ShortPieces(), /*joins_pieces=*/true);
+  const auto stream =
+      echo.client->Open(kEchoMethod, &echo.handler, &echo.loop, {.metadata = {{kPiecesKey, "1"}}});
+  std::vector<Frame> pieces = CutFrame(FrameOf(std::string(250, 'x')), 100);
+  stream->Send(std::move(pieces[0]));
+  stream->Send(std::move(pieces[2]));
+  REQUIRE(echo.Until([&] { return echo.handler.closed() == 1; }));
+  CHECK(absl::IsInvalidArgument(echo.handler.status()));
+  CHECK(echo.at_server.frame_count() == 0);
 }
 
 }  // namespace

@@ -12,10 +12,10 @@ struct TransportOptions {
   // A longer frame ends its stream with ResourceExhausted, at the sender and at the receiver.
   size_t max_frame_bytes = size_t{256} << 20;
   // On a stream whose ends both join pieces (frame_pieces.h): a frame that is longer than one piece
-  // is cut, and may have more bytes than any other frame: as many as protobuf can write. An end
-  // holds at most so many bytes of messages that are not complete, on all streams of a thread.
+  // is cut, and has a limit of its own, the most that protobuf can write.
   size_t piece_bytes = size_t{2} << 20;
   size_t max_message_bytes = (size_t{2} << 30) - 1;
+  // The most bytes of messages that are not complete, on all streams of a thread.
   size_t max_unfinished_bytes = size_t{4} << 30;
   // The stream of a peer that does not read ends with ResourceExhausted when more bytes are queued.
   size_t max_queued_bytes = size_t{4} << 30;
