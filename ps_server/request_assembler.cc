@@ -23,6 +23,8 @@ constexpr size_t kMaxMessages = size_t{1} << 20;
 constexpr size_t kMaxTablets = 1024;
 constexpr size_t kMaxSections = size_t{1} << 21;  // a tablet has one in each message that names it
 constexpr size_t kMaxEntries = size_t{1} << 21;
+// Those of pulls are not cut: each is a whole shard, or names rows of one.
+constexpr size_t kMaxPullEntries = 1 << 16;
 
 absl::Status CountUp(size_t by, size_t most, const char* what, size_t* count) {
   if (by > most - *count) return ResourceExhausted("more than {} {} in one request", most, what);
@@ -81,6 +83,7 @@ absl::Status RequestAssembler::Begin(const v1::PushPullHeader& header) {
   used_pulls_ = 0;
   sections_ = 0;
   entries_ = 0;
+  pull_entries_ = 0;
   view_.sequence = header.sequence();
   view_.generation = header.generation();
   view_.settled_watermark = header.settled_watermark();
@@ -173,8 +176,9 @@ absl::Status RequestAssembler::AddPull(const v1::PullPart& part, Payload payload
     }
     const size_t i = used_pulls_;
     COHORT_RETURN_IF_ERROR(CountUp(1, kMaxTablets, "tablets pulled from", &used_pulls_));
-    COHORT_RETURN_IF_ERROR(
-        CountUp(static_cast<size_t>(section.entries_size()), kMaxEntries, "entries", &entries_));
+    const auto entries = static_cast<size_t>(section.entries_size());
+    COHORT_RETURN_IF_ERROR(CountUp(entries, kMaxPullEntries, "entries of pulls", &pull_entries_));
+    COHORT_RETURN_IF_ERROR(CountUp(entries, kMaxEntries, "entries", &entries_));
     if (used_pulls_ > pulls_.size()) pulls_.emplace_back();
     pulls_[i].entries.clear();
     pulls_[i].view = {section.tablet(), section.term(), {}};

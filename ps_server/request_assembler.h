@@ -74,7 +74,8 @@ class RequestAssembler {
   RequestView view_;
   size_t messages_ = 0;
   size_t sections_ = 0;
-  size_t entries_ = 0;
+  size_t entries_ = 0;  // pushes and pulls together
+  size_t pull_entries_ = 0;
   bool has_pull_ = false;
   // The first n are in use; the others keep their memory for later.
   std::vector<PushSection> pushes_;

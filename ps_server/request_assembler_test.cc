@@ -175,8 +175,8 @@ TEST_CASE("the numbers of messages, tablets, sections and entries of a request a
   CHECK(refused(header) == "more than 1024 tablets pulled from in one request (1)");
   header.mutable_pull()->clear_sections();
   v1::PullSection* section = header.mutable_pull()->add_sections();
-  for (int i = 0; i < (1 << 21) + 1; ++i) section->add_entries();
-  CHECK(refused(header) == "more than 2097152 entries in one request (1)");
+  for (int i = 0; i < (1 << 16) + 1; ++i) section->add_entries();
+  CHECK(refused(header) == "more than 65536 entries of pulls in one request (1)");
   section->mutable_entries()->RemoveLast();
   CHECK(assembler.Add(header, {}).ok());
 }
