@@ -201,9 +201,12 @@ bool ConnectionAcceptor::Sort(Waiting* waiting) {
   if (got <= 0) return true;  // a probe, which only connects
   const Listener& listener = *waiting->listener;
   if (listener.takers.tls != nullptr) return SortTls(waiting, first);
-  const bool is_socket = first == kSocketByte && listener.takers.socket != nullptr;
-  HandOver(listener, is_socket ? listener.takers.socket : listener.takers.other,
-           std::move(waiting->fd));
+  if (first == kSocketByte && listener.takers.socket != nullptr) {
+    // It is admitted or refused at once, so it is in no handshake.
+    listener.takers.socket(std::move(waiting->fd), listener.fd.get());
+  } else {
+    HandOver(listener, listener.takers.other, std::move(waiting->fd));
+  }
   return true;
 }
 

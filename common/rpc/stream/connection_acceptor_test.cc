@@ -12,6 +12,7 @@
 
 #include "common/base/unique_fd.h"
 #include "common/cluster/run_secret.h"
+#include "common/rpc/stream/pending_peers.h"
 #include "common/rpc/stream/rpc_test_util.h"
 #include "common/rpc/stream/socket_stream.h"
 #include "common/testing/directory_test_util.h"
@@ -178,6 +179,29 @@ TEST_CASE("with a secret, sockets beside gRPC must carry it too") {
   CHECK(taken == 1);
   CHECK(with_name == 1);
   CHECK(security->refusals()->count(RefusalReason::kSecret) == 2);
+}
+
+// More of them than may be in a handshake: each replica asks the others again and again.
+TEST_CASE("sockets beside gRPC are in no handshake") {
+  StreamServer::Options options = ListenOn({"0.0.0.0:0"});
+  options.security = Security::Create(/*allow_insecure=*/true);
+  std::atomic<size_t> taken = 0;  // the server's thread counts
+  options.take_socket = [&](UniqueFd connection) {
+    if (SocketStream::TakeName(connection) == "a name") ++taken;
+  };
+  const auto server = StreamServer::Start(options, EchoMethods());
+  REQUIRE(server.ok());
+  const std::string address = fmt::format("127.0.0.1:{}", (*server)->port());
+  SocketLoop loop;
+  const size_t dials = PendingPeers::kMostOfHost + 10;
+  for (size_t i = 0; i < dials; ++i) {
+    Recorder recorder;
+    const auto stream = SocketStream::Dial(&loop, address, {.name = "a name"}, &recorder);
+    const auto deadline = TestDeadline();
+    while (recorder.closed() == 0 && loop.PollOnce(deadline)) {
+    }
+  }
+  CHECK(taken == dials);
 }
 
 TEST_CASE("a moment without descriptors only delays connections") {
