@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,9 +33,12 @@ class DurableFile {
   // Errors: AlreadyExists (exclusive), those of ErrnoStatus.
   static absl::StatusOr<std::unique_ptr<DurableFile>> Create(const std::string& path, Mode mode);
 
-  // Appends all bytes. After an error a part may have been written: see bytes().
+  // Appends all bytes, and lets the system begin to write what is complete to the disk. After an
+  // error a part may have been written: see bytes().
   absl::Status Append(const void* data, size_t bytes);
-  absl::Status Sync();
+  // Makes the file durable. `progress`: called with the bytes that have arrived on the disk since
+  // the call, so that a large file does not look like a disk that does not answer. May be null.
+  absl::Status Sync(const std::function<void(uint64_t bytes)>& progress = nullptr);
   // Cuts the file off after `bytes`.
   absl::Status Truncate(uint64_t bytes);
   // Gives it another name, and replaces what has that name. The caller syncs the directory.
@@ -51,6 +55,7 @@ class DurableFile {
   std::string path_;
   UniqueFd fd_;
   uint64_t bytes_ = 0;
+  uint64_t begun_ = 0;  // those that the system writes to the disk
 };
 
 // A file that is read at any offset. Thread-safe.

@@ -4,6 +4,7 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -60,9 +61,9 @@ class SafetensorsWriter {
   // Errors: ResourceExhausted (disk full), OutOfRange (more bytes than the entries have).
   absl::Status Append(const void* data, size_t bytes);
 
-  // Makes the file durable; the caller syncs the directory when it commits. Errors:
-  // FailedPrecondition if bytes are missing.
-  absl::StatusOr<Result> Finish();
+  // Makes the file durable; the caller syncs the directory when it commits. `progress`: see
+  // DurableFile::Sync. Errors: FailedPrecondition if bytes are missing.
+  absl::StatusOr<Result> Finish(const std::function<void(uint64_t bytes)>& progress = nullptr);
 
  private:
   SafetensorsWriter(std::unique_ptr<DurableFile> file, uint64_t data_bytes);

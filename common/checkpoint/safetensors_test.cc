@@ -73,6 +73,21 @@ TEST_CASE("what is written is read back") {
   CHECK(absl::IsOutOfRange((*reader)->ReadBytes(*(*reader)->Find("w"), 24, 1, &byte)));
 }
 
+TEST_CASE("a large file reports how much of it is on the disk") {
+  const TestDirectory dir;
+  constexpr int64_t kBytes = int64_t{70} << 20;
+  auto writer = SafetensorsWriter::Create(dir / "large", {{"a", DType::kUint8, {kBytes}}}, {});
+  REQUIRE(writer.ok());
+  const std::vector<uint8_t> block(1 << 20, 7);
+  for (int64_t at = 0; at < kBytes; at += 1 << 20) {
+    REQUIRE((*writer)->Append(block.data(), block.size()).ok());
+  }
+  std::vector<uint64_t> reports;
+  const auto result = (*writer)->Finish([&](uint64_t bytes) { reports.push_back(bytes); });
+  REQUIRE(result.ok());
+  CHECK(reports == std::vector<uint64_t>{32 << 20, 64 << 20, result->bytes});
+}
+
 TEST_CASE("the data starts at a multiple of eight") {
   TestDirectory dir;
   const std::string bytes = Sample(dir / "a.safetensors");

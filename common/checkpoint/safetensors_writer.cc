@@ -79,12 +79,13 @@ absl::Status SafetensorsWriter::Append(const void* data, size_t bytes) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<SafetensorsWriter::Result> SafetensorsWriter::Finish() {
+absl::StatusOr<SafetensorsWriter::Result> SafetensorsWriter::Finish(
+    const std::function<void(uint64_t bytes)>& progress) {
   if (missing_ > 0) {
     return FailedPrecondition("{}: {} bytes of its tensors were not written", file_->path(),
                               missing_);
   }
-  COHORT_RETURN_IF_ERROR(file_->Sync());
+  COHORT_RETURN_IF_ERROR(file_->Sync(progress));
   COHORT_RETURN_IF_ERROR(file_->Close());
   finished_ = true;
   return Result{file_->bytes(), crc_};

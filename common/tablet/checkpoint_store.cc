@@ -128,7 +128,8 @@ absl::StatusOr<std::vector<v1::SnapshotFile>> CheckpointStore::Write(SnapshotJob
   }));
   for (const TabletSnapshot& tablet : job->tablets) file.add_tablets(tablet.cut->tablet());
   job->DropAll();
-  COHORT_ASSIGN_OR_RETURN(const SafetensorsWriter::Result result, writer->Finish());
+  COHORT_ASSIGN_OR_RETURN(const SafetensorsWriter::Result result,
+                          writer->Finish([job](uint64_t bytes) { job->Synced(bytes); }));
   file.set_bytes(result.bytes);
   file.set_crc32(result.crc32);
   return files;

@@ -20,11 +20,16 @@ struct SnapshotJob {
   std::string directory;  // the checkpoint's own
   std::vector<TabletSnapshot> tablets;
   std::atomic<bool> cancelled{false};
-  // Called with the bytes that are in the file, by the thread that writes. May be null.
+  // Called by the thread that writes, with the bytes that are in the file and, later, those that
+  // are on the disk besides. May be null.
   std::function<void(uint64_t bytes)> on_progress;
 
   // A buffer of `tablets` is in the file. Only the thread that writes calls this.
   void Drop(BufferRef* buffer);
+  // So many bytes of the file have arrived on the disk. Only the thread that writes calls this.
+  void Synced(uint64_t bytes) const {
+    if (on_progress) on_progress(written_ + bytes);
+  }
   // The job needs no buffer any more. To be called before the file is synced.
   void DropAll();
   // False after DropAll: it keeps no memory. Thread-safe.
