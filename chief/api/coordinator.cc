@@ -13,6 +13,7 @@
 #include "chief/api/owned_directory.h"
 #include "chief/api/restoration.h"
 #include "chief/api/start_options.h"
+#include "chief/core/attended_clock.h"
 #include "common/base/denormals.h"
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
@@ -113,7 +114,7 @@ class CoordinatorImpl final : public ClusterCoordinator, private CoreEffects {
   JournalThread::Callbacks JournalCallbacks();
   // The directory no longer belongs to this chief: fails the core.
   void LoseDirectory(const absl::Status& why);
-  // The core's clock.
+  // The time of this process, pauses included.
   int64_t NowUs() const;
   void Tick();
   // What the calls wait for, in the text for on_wait.
@@ -130,6 +131,7 @@ class CoordinatorImpl final : public ClusterCoordinator, private CoreEffects {
   const std::shared_ptr<WaitingFetches> fetches_ = std::make_shared<WaitingFetches>(&core_);
   ClosureResults results_ ABSL_GUARDED_BY(core_.mu()){fetches_};
   std::optional<TimePoint> first_closure_ ABSL_GUARDED_BY(core_.mu());
+  AttendedClock clock_ ABSL_GUARDED_BY(core_.mu());  // the core's
   uint64_t ticks_ ABSL_GUARDED_BY(core_.mu()) = 0;
   std::string closing_ ABSL_GUARDED_BY(core_.mu());  // what Close waits for; "": nothing
   JobDefinition definition_{&core_, options_.closures_hash};
@@ -163,7 +165,7 @@ absl::Status CoordinatorImpl::Begin() {
       &options_, directory_.get(), &core_, [this](const absl::Status& why) { LoseDirectory(why); });
   restoration_ = std::make_unique<Restoration>(&options_, &core_, checkpoints_.get());
   CoreOptions core = CoreOptionsOf(options_, directory_->token(), continued);
-  core.clock_us = [this] { return NowUs(); };
+  core.clock_us = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(core_.mu()) { return clock_.At(NowUs()); };
   core_.Create(std::move(core), this);
   COHORT_ASSIGN_OR_RETURN(streams_, ControlStreams::Create(options_, &core_));
   streams_->Start([this] { Tick(); });
@@ -191,15 +193,21 @@ int64_t CoordinatorImpl::NowUs() const {
 
 void CoordinatorImpl::Tick() {
   const int64_t now_us = NowUs();
+  int64_t stopped_us = 0;
   std::string report;
   {
     MutexLock lock(core_.mu());
-    core_.get()->Tick(now_us);
+    stopped_us = clock_.Tick(now_us);
+    core_.get()->Tick(clock_.At(now_us));
     ++ticks_;
     core_.waits()->Wake();
     core_.waits()->CheckFlag();
     report = core_.waits()->TakeReport(
         [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(core_.mu()) { return WaitingFor(); });
+  }
+  if (stopped_us > 0) {
+    options_.log->Warning("chief_was_stopped", {{"seconds", static_cast<double>(stopped_us) / 1e6},
+                                                {"effect", "the tasks have all their time again"}});
   }
   if (!report.empty() && options_.on_wait) options_.on_wait(report);
 }

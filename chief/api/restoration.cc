@@ -60,7 +60,7 @@ absl::Status Restoration::Restore() {
   const TimePoint deadline = core_->Deadline(options_->task_timeout_s);
   while (true) {
     COHORT_RETURN_IF_ERROR(WaitForServers(deadline));
-    const absl::Status status = RollBackOnce(deadline);
+    const absl::Status status = RollBackOnce();
     if (status.ok()) return status;
     const auto info = GetFailure(status);
     const bool again = info.has_value() && info->role == "ps" && info->retryable;
@@ -115,7 +115,7 @@ absl::Status Restoration::CheckManifest(const v1::Manifest& manifest) const {
                       ExitCode::kConfig);
 }
 
-absl::Status Restoration::RollBackOnce(TimePoint deadline) {
+absl::Status Restoration::RollBackOnce() {
   {
     // If a manifest were committed from now on, it would become the newest, and its retention could
     // delete the checkpoint that is found here and restored.
@@ -131,10 +131,9 @@ absl::Status Restoration::RollBackOnce(TimePoint deadline) {
                                         entry.has_value() ? entry->manifest : ""));
   const auto done = [this]()
                         ABSL_EXCLUSIVE_LOCKS_REQUIRED(core_->mu()) { return done_.has_value(); };
-  COHORT_ASSIGN_OR_RETURN(const bool in_time,
-                          core_->Wait(done, std::max(deadline, core_->Deadline(300))));
+  // The core ends a rollback in which a server makes no progress.
+  COHORT_RETURN_IF_ERROR(core_->Wait(done, CallWaits::kForever).status());
   if (core_->failed()) return core->TakeError();
-  if (!in_time) return DeadlineExceeded("{}", core->view().WaitingFor());
   if (done_->ok() && entry.has_value()) checkpoints_->SetNewest(entry->directory);
   const std::string& values = options_->initial_values;
   options_->log->Info("tablets_assigned", {{"timeline", core->view().timeline()},

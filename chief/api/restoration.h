@@ -42,7 +42,7 @@ class Restoration {
 
  private:
   absl::Status WaitForServers(TimePoint deadline);
-  absl::Status RollBackOnce(TimePoint deadline);
+  absl::Status RollBackOnce();
   // Returns an error if the job must not continue from this checkpoint.
   absl::Status CheckManifest(const v1::Manifest& manifest) const;
   // Returns the checkpoint to restore, or nullopt for the initial state. Sets the manifest.
