@@ -9,9 +9,10 @@ Admission::Wait Admission::Of(const RequestView& request, uint64_t promised) con
     if (data_path_->MustWait(request)) return Wait::kStep;
     return MayAnswer(request, promised) ? Wait::kNone : Wait::kAnswers;
   }
-  // A step may need the push. The pull beside it is answered LATER as a rule.
+  // A step may need the push. The pull beside it is answered LATER as a rule, which takes nothing.
   if (request.push.step.sync()) {
     if (!data_path_->MayStage(request, memory_->most_early())) return Wait::kEarly;
+    if (!data_path_->MustWait(request) && !MayAnswer(request, promised)) return Wait::kAnswers;
   } else {
     if (!MayAnswer(request, promised)) return Wait::kAnswers;
     if (snapshots_->HoldAny() && !MayCopy(data_path_->BytesToCopy(request))) {
@@ -24,7 +25,7 @@ Admission::Wait Admission::Of(const RequestView& request, uint64_t promised) con
 // One answer is always admitted.
 bool Admission::MayAnswer(const RequestView& request, uint64_t promised) const {
   const uint64_t unsent = memory_->answers()->bytes() + promised;
-  if (unsent == 0 || request.pull_sections.empty()) return true;
+  if (unsent == 0 || request.pull_sections.empty() || faults_.answers_never_wait) return true;
   return unsent + AnswerBytes(request) <= memory_->most_answers();
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "common/tablet/push_pull_views.h"
+#include "common/tablet/tablet.h"
 #include "ps_server/data_path.h"
 #include "ps_server/pending_snapshots.h"
 #include "ps_server/server_memory.h"
@@ -25,8 +26,9 @@ class Admission {
   };
 
   // All outlive this.
-  Admission(const DataPath* data_path, const PendingSnapshots* snapshots, ServerMemory* memory)
-      : data_path_(data_path), snapshots_(snapshots), memory_(memory) {}
+  Admission(const DataPath* data_path, const PendingSnapshots* snapshots, ServerMemory* memory,
+            const TabletTestFaults& faults = {})
+      : data_path_(data_path), snapshots_(snapshots), memory_(memory), faults_(faults) {}
 
   // `promised`: bytes of answers that were admitted just before and do not count yet.
   Wait Of(const RequestView& request, uint64_t promised = 0) const;
@@ -45,6 +47,7 @@ class Admission {
   const DataPath* const data_path_;
   const PendingSnapshots* const snapshots_;
   ServerMemory* const memory_;
+  const TabletTestFaults faults_;
 };
 
 }  // namespace cohort

@@ -167,7 +167,7 @@ class HeldServer {
   RealClock clock_;
   CodecCounters counters_;
   HeldBytes held_{size_t{1} << 30};
-  ParkedRequests parked_{ps_.core->data_path(), ps_.core->admission()};
+  ParkedRequests parked_{ps_.core->admission()};
   Gate gate_;
   CompletionLoop loop_;
   StreamClient::Options control_, data_;

@@ -31,6 +31,19 @@ struct TestRequest {
   }
 };
 
+// Stands still, or runs by `per_look` whenever somebody looks at it.
+class LookedAtClock : public ManualClock {
+ public:
+  TimePoint Now() const override {
+    looks_ += 1;
+    return ManualClock::Now() + looks_ * per_look;
+  }
+  Duration per_look = Duration::zero();
+
+ private:
+  mutable int64_t looks_ = 0;
+};
+
 // A parameter server without network, disk or threads. The test decides when background work runs.
 class TestCore : public ChiefSink, public ShardStore {
  public:
@@ -212,7 +225,7 @@ class TestCore : public ChiefSink, public ShardStore {
     return directory == "/shared" ? absl::OkStatus() : FailedPrecondition("not shared");
   }
 
-  ManualClock clock;
+  LookedAtClock clock;
   MetricsRegistry registry;
   std::deque<std::function<void()>> background;
   std::deque<std::function<void()>> tablet_work;

@@ -206,13 +206,15 @@ absl::StatusOr<std::shared_ptr<const TabletSet>> DataPath::TabletsOf(uint64_t ge
 }
 
 absl::Status DataPath::SumStep(uint64_t generation, const v1::SumStep& sum,
-                               v1::StepSummed* summed) {
+                               const Progress& progress, v1::StepSummed* summed) {
   const CloseOrder step = StepOf(sum);
   MutexLock lock(&close_mu_);
   COHORT_ASSIGN_OR_RETURN(const auto tablets, TabletsOf(generation, sum.timeline(), sum.step()));
   SquareSums squares;
+  uint64_t bytes = 0;
   for (const auto& tablet : tablets->tablets) {
     COHORT_RETURN_IF_ERROR(tablet->AddSquares(step, &squares));
+    progress(bytes += tablet->bytes());
   }
   summed->set_step(sum.step());
   summed->set_step_try(sum.step_try());
@@ -225,7 +227,8 @@ absl::Status DataPath::SumStep(uint64_t generation, const v1::SumStep& sum,
   return absl::OkStatus();
 }
 
-absl::Status DataPath::CloseStep(uint64_t generation, const v1::CloseStep& close) {
+absl::Status DataPath::CloseStep(uint64_t generation, const v1::CloseStep& close,
+                                 const Progress& progress) {
   CloseOrder step = StepOf(close);
   step.iteration = close.iteration();
   step.skip = close.skip();
@@ -237,6 +240,7 @@ absl::Status DataPath::CloseStep(uint64_t generation, const v1::CloseStep& close
                           TabletsOf(generation, close.timeline(), close.step()));
   if (close.step() < steps_.open_step()) return absl::OkStatus();
   std::string lines;
+  uint64_t bytes = 0;
   COHORT_CRASH_POINT("ps.step.closing");
   for (const auto& tablet : tablets->tablets) {
     if (tablet != tablets->tablets.front()) COHORT_CRASH_POINT("ps.step.partial");
@@ -244,6 +248,7 @@ absl::Status DataPath::CloseStep(uint64_t generation, const v1::CloseStep& close
     PushEffect effect;
     std::vector<StagedStep::Member> applied;
     COHORT_RETURN_IF_ERROR(tablet->Close(step, &effect, &applied));
+    progress(bytes += tablet->bytes());
     if (effect.applied) metrics_->apply_seconds->Observe(ToSeconds(clock_->Now() - begin));
     if (effect.non_finite) metrics_->non_finite_gradients->Increment();
     if (log_ == nullptr) continue;

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -91,12 +92,15 @@ class DataPath {
   // A snapshot has ended: releases the memory that only it needed.
   void Reclaim();
 
+  // Called after each tablet, with the bytes of all tablets so far. It must not wait.
+  using Progress = std::function<void(uint64_t bytes)>;
   // Adds up the squares that norms of a step are made of, on all tablets: see Tablet::AddSquares.
   // Errors: as for CloseStep.
-  absl::Status SumStep(uint64_t generation, const v1::SumStep& sum, v1::StepSummed* summed);
+  absl::Status SumStep(uint64_t generation, const v1::SumStep& sum, const Progress& progress,
+                       v1::StepSummed* summed);
   // Closes a step on all tablets: see Tablet::Close. `generation` is that of the chief who asks.
   // Errors: Aborted if another chief or other tablets have come meanwhile; those of Tablet::Close.
-  absl::Status CloseStep(uint64_t generation, const v1::CloseStep& close);
+  absl::Status CloseStep(uint64_t generation, const v1::CloseStep& close, const Progress& progress);
   void AbandonStep(const v1::AbandonStep& abandon);
   // Waits for a close that is under way.
   CloseProgress closed_steps() const;

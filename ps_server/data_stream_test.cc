@@ -36,7 +36,7 @@ class RecordingStream : public Stream {
 // A client's end of a DataStream.
 struct Client {
   Client(TestCore* ps, HeldBytes* held)
-      : parked(ps->core->data_path(), ps->core->admission(), {.life_sign_every = Duration::zero()}),
+      : parked(ps->core->admission(), {.life_sign_every = Duration::zero()}),
         handler(
             std::make_unique<DataStream>(std::make_shared<const RequestContext>(MakeRequestContext(
                                              ps->core.get(), &counters, held, &parked, &pins)),
@@ -216,6 +216,40 @@ TEST_CASE("all streams together hold only so much") {
   first.SendElement(100, false);
   CHECK(first.stream->answers == 1);
   CHECK(held.bytes() == 0);
+}
+
+TEST_CASE("a large push comes while others hold little, and one that can never come is refused") {
+  TestCore ps;
+  HeldBytes held(768 << 10);
+  held.SetMost(768 << 10, 2 << 20);
+  Client large(&ps, &held);
+  Client second(&ps, &held);
+  uint64_t sent = 0;
+  while (held.bytes() < held.most() + (64 << 10) && !large.stream->closed.has_value()) {
+    large.SendElement(sent++, true);
+  }
+  REQUIRE_FALSE(large.stream->closed.has_value());
+  // Another one has to wait: its client sends it again.
+  for (uint64_t i = 0; i < 5000 && !second.stream->closed.has_value(); ++i) {
+    second.SendElement(i, true);
+  }
+  REQUIRE(second.stream->closed.has_value());
+  CHECK(absl::IsResourceExhausted(*second.stream->closed));
+  CHECK(second.stream->answers == 0);
+  while (!large.stream->closed.has_value() && sent < 50'000) {
+    large.SendElement(sent++, true);
+    CHECK(held.bytes() <= held.most_alone());
+  }
+  REQUIRE(large.stream->closed.has_value());
+  CHECK(held.bytes() == 0);
+  REQUIRE(large.stream->answers == 1);
+  PushPullDecoder decoder;
+  v1::PushPullResponseHeader answer;
+  REQUIRE(decoder.Decode(std::move(large.stream->last), &answer).ok());
+  CHECK(absl::StatusCode(answer.error().code()) == absl::StatusCode::kFailedPrecondition);
+  CHECK(answer.error().message() ==
+        "a request has 2 MB and more, and the memory of this server leaves 2 MB for it beside "
+        "values and slots: give the server more memory, or use more servers and a partitioner");
 }
 
 TEST_CASE("a stream that ends silently gives back what it holds") {

@@ -31,14 +31,14 @@ HeldBytes::Share::~Share() {
 bool HeldBytes::Share::Hold(size_t bytes) {
   const int64_t now = NowNanos();
   waits_since_.store(now, std::memory_order_relaxed);
-  if (Set(bytes, all_->most_)) return true;
+  if (Set(bytes, all_->most_) || SetAlone(bytes)) return true;
   all_->EndIdle(now, this);
   return false;
 }
 
 bool HeldBytes::Share::HoldWhole(size_t bytes) {
   Complete();
-  if (Set(bytes, all_->most_)) return true;
+  if (Set(bytes, all_->most_) || SetAlone(bytes)) return true;
   all_->EndIdle(NowNanos(), this);
   return false;
 }
@@ -63,6 +63,13 @@ bool HeldBytes::Share::Set(size_t bytes, size_t most) {
   }
   bytes_ = bytes;
   return true;
+}
+
+// Of several large requests that come at once, those that find the others large give up and come
+// again; the last one finds itself alone.
+bool HeldBytes::Share::SetAlone(size_t bytes) {
+  const size_t others = all_->bytes() - bytes_;
+  return others <= all_->most_ / kPartKept && Set(bytes, all_->most_alone());
 }
 
 // Each request gives its share back on its own thread, when its stream has ended. A stream whose

@@ -1,6 +1,7 @@
 #ifndef COHORT_PS_SERVER_HELD_BYTES_H_
 #define COHORT_PS_SERVER_HELD_BYTES_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +24,7 @@ class HeldBytes {
   // `most`: the limit. `patience`: how long an unfinished request may wait for its next message
   // while others lack memory.
   explicit HeldBytes(size_t most, Duration patience = std::chrono::seconds(10))
-      : most_(most), patience_(patience) {}
+      : most_(most), most_alone_(most), patience_(patience) {}
 
   // One request's share, which is given back when it is destroyed. It belongs to the holder of the
   // request, except the fields that EndIdle reads.
@@ -35,7 +36,8 @@ class HeldBytes {
     Share& operator=(const Share&) = delete;
 
     // A part of the request has come; it holds `bytes` until the request ends. Returns false and
-    // leaves the share unchanged if all shares together would exceed the limit.
+    // leaves the share unchanged if all shares together would exceed the limit, or that of a large
+    // request while others hold little.
     bool Hold(size_t bytes);
     // The request is complete: it waits for no more messages.
     void Complete();
@@ -48,6 +50,7 @@ class HeldBytes {
    private:
     friend class HeldBytes;
     bool Set(size_t bytes, size_t most);
+    bool SetAlone(size_t bytes);
 
     HeldBytes* const all_;
     const std::weak_ptr<Stream> stream_;
@@ -59,13 +62,19 @@ class HeldBytes {
 
   size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   size_t most() const { return most_.load(std::memory_order_relaxed); }
-  // Changes the limit for what is held from now on.
-  void SetMost(size_t bytes) { most_.store(bytes, std::memory_order_relaxed); }
+  // The limit of one large request while others hold little: no larger one can ever come.
+  size_t most_alone() const { return std::max(most(), most_alone_.load()); }
+  // Changes the limits for what is held from now on.
+  void SetMost(size_t bytes, size_t alone) {
+    most_.store(bytes, std::memory_order_relaxed);
+    most_alone_.store(alone, std::memory_order_relaxed);
+  }
 
  private:
   void EndIdle(int64_t now, const Share* but);
 
   std::atomic<size_t> most_;
+  std::atomic<size_t> most_alone_;
   const Duration patience_;
   std::atomic<size_t> bytes_{0};
   Mutex mu_;

@@ -36,7 +36,7 @@ class Server {
   explicit Server(uint64_t room, const ParkedRequests::Options& parked = {})
       : ps_(0, nullptr, nullptr, {.block_bytes = 64 << 10, .run_bytes = kBytes},
             {.memory_bytes = room, .least_room = room}),
-        parked_(ps_.core->data_path(), ps_.core->admission(), parked) {
+        parked_(ps_.core->admission(), parked) {
     ps_.Adopt(1, 1);
     ps_.Assign(1, Layout({Variable("w", {kElements}, 0)}, Sgd(1)));
     ps_.RunBackground();
@@ -185,6 +185,27 @@ TEST_CASE("a client that takes nothing loses its stream if others wait for the m
   stuck.Read();  // as gRPC drops what is queued
   server.parked().Release();
   CHECK(next.answered());
+}
+
+TEST_CASE("a synchronous push waits for room only if the values beside it would be sent now") {
+  Server server(4 * kBytes);  // one answer
+  Client stuck(&server);
+  stuck.Pull();
+  const auto push = [](Client* client, uint32_t index, uint64_t pulled_step) {
+    v1::PushPullHeader header = client->Header();
+    Client::AddPull(&header);
+    header.mutable_pull()->set_step(pulled_step);
+    client->SendPush(std::move(header), {.step = 1, .step_try = 1, .index = index});
+  };
+  Client trains(&server);
+  push(&trains, 0, /*pulled_step=*/2);
+  CHECK(trains.answered());  // LATER
+  Client evaluates(&server);
+  push(&evaluates, 1, /*pulled_step=*/0);
+  CHECK(!evaluates.answered());
+  stuck.Read();
+  server.parked().Release();
+  CHECK(evaluates.answered());
 }
 
 TEST_CASE(

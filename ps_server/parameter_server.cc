@@ -72,7 +72,7 @@ PsCore::Options ParameterServer::CoreOptions() {
   options.incarnation = options_.incarnation;
   options.cores = static_cast<uint32_t>(options_.threads);
   options.memory_bytes = memory_bytes_;
-  options.machine_memory_bytes = MachineMemoryBytes();
+  options.memory_pool = MemoryPoolOf();
   options.close_patience = kClosePatience;
   options.unix_socket = options_.unix_socket;
   options.host_id = options_.host_id;
@@ -172,7 +172,7 @@ absl::Status ParameterServer::Tick() {
 
 void ParameterServer::KeepLedger() {
   ServerMemory& memory = *core_->memory();
-  service_.SetMostHeld(memory.most_held());
+  service_.SetMostHeld(memory.most_held(), memory.most_held_alone());
   const uint64_t held = service_.held().bytes();
   const uint64_t early = core_->data_path()->EarlyBytes();
   const uint64_t superseded = core_->superseded_bytes();

@@ -71,11 +71,7 @@ class ParkingServer {
     return request;
   }
   // Executes and answers a parked request. On any thread.
-  void Answer(std::unique_ptr<PushPullRequest> request) {
-    ps_.core->data_path()->Handle(request->view(), request->scratch(), request->answer(),
-                                  request->answer_payload());
-    request->Answer();
-  }
+  void Answer(std::unique_ptr<PushPullRequest> request) { request->Execute(); }
   uint64_t version() const { return ps_.core->data_path()->tablets()->tablets[0]->version(); }
 
  private:
@@ -83,7 +79,7 @@ class ParkingServer {
   TestCore ps_;
   CodecCounters counters_;
   HeldBytes held_;
-  ParkedRequests pulls_{ps_.core->data_path(), ps_.core->admission()};
+  ParkedRequests pulls_{ps_.core->admission()};
   Mutex mu_;
   std::deque<std::unique_ptr<PushPullRequest>> parked_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<StreamServer> server_;

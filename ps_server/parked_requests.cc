@@ -7,26 +7,19 @@
 
 namespace cohort {
 
-void ParkedRequests::Answer(PushPullRequest* request) {
-  data_path_->Handle(request->view(), request->scratch(), request->answer(),
-                     request->answer_payload());
-  request->Answer();
-}
-
-std::unique_ptr<PushPullRequest> ParkedRequests::Execute(std::unique_ptr<PushPullRequest> request) {
+std::unique_ptr<WaitingRequest> ParkedRequests::Execute(std::unique_ptr<WaitingRequest> request) {
   // Who arrives while others wait for room for their answers waits behind them.
   if (answers_wait() || admission_.Of(request->view()) != Wait::kNone) {
     request = Park(std::move(request));
     if (request == nullptr) return nullptr;
   }
-  Answer(request.get());
+  request->Execute();
   // It may have been the turn of this push, and now that of another one.
   if (early_.load() > 0) Release();
   return request;
 }
 
-ParkedRequests::Wait ParkedRequests::WaitOf(const PushPullRequest& request,
-                                            const Pass& pass) const {
+ParkedRequests::Wait ParkedRequests::WaitOf(const WaitingRequest& request, const Pass& pass) const {
   const Wait wait = admission_.Of(request.view(), pass.promised);
   if (!pass.answers_wait || wait == Wait::kStep || request.view().pull_sections.empty()) {
     return wait;
@@ -44,7 +37,7 @@ void ParkedRequests::Count() {
   answers_wait_.store(waiting(Wait::kAnswers) > 0);
 }
 
-std::unique_ptr<PushPullRequest> ParkedRequests::Park(std::unique_ptr<PushPullRequest> request) {
+std::unique_ptr<WaitingRequest> ParkedRequests::Park(std::unique_ptr<WaitingRequest> request) {
   MutexLock lock(&mu_);
   count_.fetch_add(1);
   early_.fetch_add(1);
@@ -53,8 +46,8 @@ std::unique_ptr<PushPullRequest> ParkedRequests::Park(std::unique_ptr<PushPullRe
   return request;
 }
 
-std::unique_ptr<PushPullRequest> ParkedRequests::Keep(std::unique_ptr<PushPullRequest> request) {
-  const TimePoint now = clock_.Now();
+std::unique_ptr<WaitingRequest> ParkedRequests::Keep(std::unique_ptr<WaitingRequest> request) {
+  const TimePoint now = Now();
   // What it waits for may have happened, and Release been called, since the last look.
   const Wait wait = WaitOf(*request, {.now = now, .answers_wait = answers_wait()});
   if (wait == Wait::kNone) return request;
@@ -109,7 +102,7 @@ void ParkedRequests::Release() {
     MutexLock lock(&mu_);
     if (parked_.empty()) return;
     early_.store(parked_.size());  // one that waits for something else may find that it is early
-    Pass pass{.now = clock_.Now()};
+    Pass pass{.now = Now()};
     std::vector<Parked> waiting;
     for (Parked& parked : parked_) {
       (IsReady(&parked, &pass) ? ready : waiting).push_back(std::move(parked));
@@ -118,7 +111,7 @@ void ParkedRequests::Release() {
     Count();
   }
   for (const Parked& parked : ready) {
-    if (!parked.request->stream_ended()) Answer(parked.request.get());
+    if (!parked.request->stream_ended()) parked.request->Execute();
   }
   // One of these may have been a gradient whose turn it was.
   if (!ready.empty() && early_.load() > 0) Release();
@@ -127,7 +120,7 @@ void ParkedRequests::Release() {
 void ParkedRequests::SendLifeSigns() {
   if (empty()) return;
   if (!mu_.TryLock()) return;  // Release holds it; the next call is soon
-  const TimePoint now = clock_.Now();
+  const TimePoint now = Now();
   for (Parked& parked : parked_) {
     if (now - parked.life_sign < options_.life_sign_every) continue;
     parked.life_sign = now;

@@ -8,8 +8,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "ps_server/admission.h"
-#include "ps_server/data_path.h"
-#include "ps_server/push_pull_request.h"
+#include "ps_server/waiting_request.h"
 
 namespace cohort {
 
@@ -29,17 +28,17 @@ class ParkedRequests {
     // After this, a push no longer waits for the file of a snapshot: rather a copy of what it
     // changes than a job that stands still.
     Duration snapshot_patience = std::chrono::seconds(3);
+    const Clock* clock = nullptr;  // null: that of the system
   };
 
-  ParkedRequests(DataPath* data_path, Admission admission, const Options& options)
-      : options_(options), data_path_(data_path), admission_(admission) {}
-  ParkedRequests(DataPath* data_path, Admission admission)
-      : ParkedRequests(data_path, admission, Options()) {}
+  ParkedRequests(Admission admission, const Options& options)
+      : options_(options), admission_(admission) {}
+  explicit ParkedRequests(Admission admission) : ParkedRequests(admission, Options()) {}
 
-  // RequestContext::execute: answers the request and returns it, or keeps it and returns null. A
+  // Answers the request and returns it, or keeps it and returns null. A
   // request that would take too much memory is answered with an error. It keeps only the
   // newest request of each stream, and answers the older one with ABORTED.
-  std::unique_ptr<PushPullRequest> Execute(std::unique_ptr<PushPullRequest> request);
+  std::unique_ptr<WaitingRequest> Execute(std::unique_ptr<WaitingRequest> request);
   // Answers the requests that need not wait any more, and drops those whose stream has ended. To be
   // called when a step was opened, when tablets or the chief have changed, and when memory has
   // become free, and several times a second, because some wait only for a time. It may take the
@@ -54,7 +53,7 @@ class ParkedRequests {
  private:
   using Wait = Admission::Wait;
   struct Parked {
-    std::unique_ptr<PushPullRequest> request;
+    std::unique_ptr<WaitingRequest> request;
     Wait wait = Wait::kNone;
     TimePoint since;
     TimePoint life_sign;  // when the last one was sent
@@ -68,21 +67,21 @@ class ParkedRequests {
   };
 
   // Why the request must wait now.
-  Wait WaitOf(const PushPullRequest& request, const Pass& pass) const;
+  Wait WaitOf(const WaitingRequest& request, const Pass& pass) const;
   // Return the request if it need not wait.
-  std::unique_ptr<PushPullRequest> Park(std::unique_ptr<PushPullRequest> request);
-  std::unique_ptr<PushPullRequest> Keep(std::unique_ptr<PushPullRequest> request)
+  std::unique_ptr<WaitingRequest> Park(std::unique_ptr<WaitingRequest> request);
+  std::unique_ptr<WaitingRequest> Keep(std::unique_ptr<WaitingRequest> request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // True if the request waits no more.
   bool IsReady(Parked* parked, Pass* pass) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Sets the counts of parked_.
   void Count() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Answer(PushPullRequest* request);
+  TimePoint Now() const {
+    return options_.clock == nullptr ? RealClock().Now() : options_.clock->Now();
+  }
 
   const Options options_;
-  DataPath* const data_path_;
   const Admission admission_;
-  const RealClock clock_;
   // The numbers of parked requests, and of those that wait for their turn. A request counts before
   // it is decided whether it waits: whoever changes what it may wait for, and then finds nobody
   // waiting, need not call Release.

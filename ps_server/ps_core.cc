@@ -32,7 +32,7 @@ PsCore::PsCore(const Options& options, Environment environment)
       metrics_(env_.metrics),
       pool_(BufferPool::Create(options.max_idle_bytes)),
       data_path_(&metrics_, env_.clock, env_.apply_log),
-      memory_(options.memory_bytes, options.machine_memory_bytes, options.least_room),
+      memory_(options.memory_bytes, options.memory_pool.bytes, options.least_room),
       builder_(BuilderOptions(options), {.store = env_.store,
                                          .registry = env_.metrics,
                                          .metrics = &metrics_,
@@ -128,6 +128,7 @@ std::string PsCore::Readiness() const {
 void PsCore::FillHello(const v1::AdoptPs& adopt, v1::PsHello* hello) {
   adoption_.FillHello(adopt, Role::kPs, options_, env_.clock->Now(), hello);
   hello->set_unix_socket(options_.unix_socket);
+  hello->set_memory_pool(options_.memory_pool.name);
   hello->mutable_fingerprint()->set_intra_op_threads(1);
   hello->mutable_fingerprint()->set_device_kind("cpu");
   const auto tablets = data_path_.tablets();
@@ -273,11 +274,19 @@ void PsCore::Build(uint64_t build, const v1::AssignTablets& assign) {
 void PsCore::Report(const Asker& asker, uint64_t bytes, TimePoint* last) {
   const TimePoint now = env_.clock->Now();
   if (now - *last < kReportEvery) return;
+  // Whoever holds it may wait for the close of the step that is reported. The next report is soon.
+  if (!mu_.TryLock()) return;
   *last = now;
   v1::PsToChief message;
   message.mutable_progress()->set_bytes(bytes);
-  MutexLock lock(&mu_);
   if (reports_) Answer(asker, &message);
+  mu_.Unlock();
+}
+
+DataPath::Progress PsCore::Reporter(const Asker& asker) {
+  return [this, asker, last = env_.clock->Now()](uint64_t bytes) mutable {
+    Report(asker, bytes, &last);
+  };
 }
 
 void PsCore::OnBuilt(uint64_t build, absl::StatusOr<std::shared_ptr<TabletSet>> tablets) {
@@ -327,7 +336,7 @@ void PsCore::OnWatermark(uint64_t watermark) {
 void PsCore::OnSumStep(const Asker& asker, const v1::SumStep& sum) {
   v1::PsToChief message;
   const absl::Status summed =
-      data_path_.SumStep(asker.generation, sum, message.mutable_step_summed());
+      data_path_.SumStep(asker.generation, sum, Reporter(asker), message.mutable_step_summed());
   MutexLock lock(&mu_);
   if (summed.ok()) {
     Answer(asker, &message);
@@ -339,7 +348,7 @@ void PsCore::OnSumStep(const Asker& asker, const v1::SumStep& sum) {
 
 void PsCore::OnCloseStep(const Asker& asker, const v1::CloseStep& close) {
   AwaitRoomToClose();
-  const absl::Status closed = data_path_.CloseStep(asker.generation, close);
+  const absl::Status closed = data_path_.CloseStep(asker.generation, close, Reporter(asker));
   {
     MutexLock lock(&mu_);
     if (closed.ok()) {

@@ -17,6 +17,7 @@
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/cluster/adoption.h"
+#include "common/os/identity.h"
 #include "common/tablet/apply_log.h"
 #include "common/tablet/shard_store.h"
 #include "common/tensor/buffer.h"
@@ -66,8 +67,8 @@ class PsCore {
     Duration chief_timeout = std::chrono::seconds(10);
     size_t max_idle_bytes = size_t{256} << 20;  // the most that recycled buffers take
     ShardOptions shard;
-    uint64_t memory_bytes = 0;  // an assignment that needs more memory is refused; 0: no limit
-    uint64_t machine_memory_bytes = 0;  // that all servers of the machine share; 0: no limit
+    uint64_t memory_bytes = 0;     // an assignment that needs more memory is refused; 0: no limit
+    SharedMemoryPool memory_pool;  // what it shares with other servers; 0 bytes: no limit
     uint64_t least_room = ServerMemory::kLeastRoom;
     // How long the close of a step may wait for the blocks that a snapshot writes.
     Duration close_patience = Duration::zero();
@@ -107,7 +108,7 @@ class PsCore {
   BufferPool* pool() { return pool_.get(); }
   ServerMemory* memory() { return &memory_; }
   // Valid as long as the core.
-  Admission admission() { return {&data_path_, &snapshots_, &memory_}; }
+  Admission admission() { return {&data_path_, &snapshots_, &memory_, options_.test_faults}; }
   // Bytes of values and slots that only answers, readers in place and snapshots keep.
   uint64_t superseded_bytes() const {
     return data_path_.SupersededBytes() + snapshots_.SupersededBytes();
@@ -155,9 +156,11 @@ class PsCore {
   // Nothing that is being built will be served.
   void DropBuild() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  // Sends a report to the chief that asked, if the last one was a second ago. `last`: when that
-  // was.
+  // Sends a report to the chief that asked, if the last one was a second ago and no message is
+  // being handled. `last`: when that was.
   void Report(const Asker& asker, uint64_t bytes, TimePoint* last);
+  // Reports the progress of one request.
+  DataPath::Progress Reporter(const Asker& asker);
 
   void OnWatermark(uint64_t watermark) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnSumStep(const Asker& asker, const v1::SumStep& sum);

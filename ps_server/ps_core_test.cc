@@ -513,6 +513,31 @@ TEST_CASE("a server reports each second how far a restore and a snapshot are") {
   CHECK(bytes == std::vector<uint64_t>{3 * 64, 6 * 64, 9 * 64});
 }
 
+TEST_CASE("a server reports each second how much of a step it has closed") {
+  TestCore ps;
+  ps.Adopt(1, 1);
+  const std::vector<int> three_tablets = {3};
+  ps.Assign(1, Layout({Variable("a", {16}), Variable("b", {16}), Variable("c", {16})}, Sgd(1), 1,
+                      three_tablets));
+  ps.RunBackground();
+  REQUIRE(ps.Last(1).has_assigned());
+  v1::ChiefToPs close;
+  close.set_generation(1);
+  close.set_request(70);
+  close.mutable_close_step()->set_step(1);
+  close.mutable_close_step()->set_step_try(1);
+  close.mutable_close_step()->set_timeline(1);
+  ps.clock.per_look = std::chrono::milliseconds(700);
+  ps.Deliver(1, close);
+  std::vector<uint64_t> bytes;
+  for (const v1::PsToChief& message : ps.sent[1]) {
+    CHECK(message.request() == 70);
+    if (message.has_progress()) bytes.push_back(message.progress().bytes());
+  }
+  CHECK(bytes == std::vector<uint64_t>{64, 128, 192});
+  CHECK(ps.Last(1).step_closed().step() == 1);
+}
+
 TEST_CASE("a build continues for the chief that asks for the same values again") {
   TestCore ps;
   ps.Adopt(1, 1);

@@ -50,7 +50,9 @@ RequestContext MakeRequestContext(PsCore* core, CodecCounters* counters, HeldByt
   context.pins = pins;
   context.answers = core->memory()->answers();
   context.execute = [parked](std::unique_ptr<PushPullRequest> request) {
-    return parked->Execute(std::move(request));
+    // It returns this request, or none.
+    return std::unique_ptr<PushPullRequest>(
+        static_cast<PushPullRequest*>(parked->Execute(std::move(request)).release()));
   };
   return context;
 }
@@ -61,7 +63,7 @@ void PsService::Send(Adoption::Connection connection, const v1::PsToChief& messa
 
 StreamServer::Methods PsService::Methods(PsCore* core, const Clock* clock) {
   using Connection = Adoption::Connection;
-  parked_ = std::make_unique<ParkedRequests>(core->data_path(), core->admission());
+  parked_ = std::make_unique<ParkedRequests>(core->admission());
   const auto context = std::make_shared<const RequestContext>(
       MakeRequestContext(core, &codec_counters_, &held_, parked_.get(), &pins_));
   return {{kControlMethod,

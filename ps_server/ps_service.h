@@ -60,7 +60,7 @@ class PsService : public ChiefSink {
 
   const CodecCounters& codec_counters() const { return codec_counters_; }
   const HeldBytes& held() const { return held_; }
-  void SetMostHeld(size_t bytes) { held_.SetMost(bytes); }
+  void SetMostHeld(size_t bytes, size_t alone) { held_.SetMost(bytes, alone); }
   Pins* pins() { return &pins_; }
 
  private:

@@ -90,10 +90,22 @@ absl::Status PushPullRequest::KeepMessage() {
         FormatBytes(static_cast<int64_t>(most)), most);
   }
   if (!held_.Hold(bytes)) {
+    if (bytes > context_->held->most_alone()) return TooLarge(bytes);
     return ResourceExhausted(
         "unfinished requests hold all the memory that they may; this one has {} bytes", bytes);
   }
   return absl::OkStatus();
+}
+
+// Its client must not send it again, so it is no RESOURCE_EXHAUSTED.
+absl::Status PushPullRequest::TooLarge(size_t bytes) const {
+  constexpr double kMegabyte = 1e6;
+  return FailedPrecondition(
+      "a request has {:.0f} MB and more, and the memory of this server leaves {:.0f} MB for it "
+      "beside values and slots: give the server more memory, or use more servers and a "
+      "partitioner",
+      static_cast<double>(bytes) / kMegabyte,
+      static_cast<double>(context_->held->most_alone()) / kMegabyte);
 }
 
 void PushPullRequest::Finish() {
@@ -115,7 +127,8 @@ absl::Status PushPullRequest::Park() {
       "unanswered requests hold all the memory that they may; this one has {} bytes", bytes);
 }
 
-void PushPullRequest::Answer() {
+void PushPullRequest::Execute() {
+  context_->data_path->Handle(view(), &scratch_, headers_.answer(), &payload_);
   if (const std::shared_ptr<Stream> stream = stream_.lock()) {
     responder_.Send(headers_.answer(), payload_, stream);
   }

@@ -19,6 +19,7 @@
 #include "ps_server/responder.h"
 #include "ps_server/shared_payload_server.h"
 #include "ps_server/unsent_answers.h"
+#include "ps_server/waiting_request.h"
 
 namespace cohort {
 
@@ -43,7 +44,7 @@ struct RequestContext {
 // by message; whoever holds the whole request answers it once. Not thread-safe: it belongs to its
 // holder, who may hand it to another thread.
 //
-//            Decode, Add              Finish                    Answer or AnswerError
+//            Decode, Add              Finish                    Execute or AnswerError
 //   empty ───────────────► receiving ────────► whole ─────────────────────► answered
 //     ▲                                         │ ▲                            │
 //     │                                    Park └─┘ counts its memory          │
@@ -54,7 +55,7 @@ struct RequestContext {
 // makes another one for the next frame. While a request is not answered, its client must not write
 // the shared memory that the request names, so gradients are read from there at any time. If the
 // stream ends first, the answer is dropped.
-class PushPullRequest {
+class PushPullRequest final : public WaitingRequest {
  public:
   PushPullRequest(std::shared_ptr<const RequestContext> context,
                   const std::shared_ptr<Stream>& stream);
@@ -68,7 +69,7 @@ class PushPullRequest {
   // Adds that message to the request. `shared`: the memory that the client offers; null: it cannot
   // share any. Errors: InvalidArgument (RequestAssembler, PayloadFields, SharedPayloadServer),
   // ResourceExhausted (all unfinished requests together take too much memory), FailedPrecondition
-  // (this one alone does).
+  // (this one alone takes more than the server has).
   absl::Status Add(SharedPayloadServer* shared);
   // True if the newest message says that more messages of the request follow.
   bool more() const { return headers_.request().more(); }
@@ -81,33 +82,18 @@ class PushPullRequest {
 
   // ---- for the holder of a whole request
 
-  const RequestView& view() const { return *view_; }
-  // The answer, to be filled: a result for each section and a slice for each pulled entry.
-  v1::PushPullResponseHeader* answer() { return headers_.answer(); }
-  std::vector<PayloadSlice>* answer_payload() { return &payload_; }
-  DataPathScratch* scratch() { return &scratch_; }
-  // True if the stream has ended, so that no client waits for the answer.
-  bool stream_ended() const { return stream_.expired(); }
+  const RequestView& view() const override { return *view_; }
+  std::weak_ptr<const void> stream() const override { return stream_; }
 
-  // True if both came on one stream.
-  bool SameStream(const PushPullRequest& other) const {
-    return !stream_.owner_before(other.stream_) && !other.stream_.owner_before(stream_);
-  }
-
-  // Counts the request's memory among what unanswered requests hold. To be called before a request
-  // is kept for later. Error: ResourceExhausted if all requests together would hold too much; then
-  // the request is to be answered at once.
-  absl::Status Park();
-  // Sends the answer. May be called on any thread.
-  void Answer();
-  // Tells the client of a request that waits that the server has it.
-  void SendLifeSign();
-  // Answers with an error of the request as a whole.
-  void AnswerError(const absl::Status& status);
+  absl::Status Park() override;
+  void Execute() override;
+  void SendLifeSign() override;
+  void AnswerError(const absl::Status& status) override;
 
  private:
   absl::Status ReadSharedWord(SharedPayloadServer* shared);
   absl::Status KeepMessage();
+  absl::Status TooLarge(size_t bytes) const;
   size_t Trim(size_t message_bytes, size_t entries);
 
   const std::shared_ptr<const RequestContext> context_;

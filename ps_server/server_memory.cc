@@ -6,16 +6,16 @@
 
 namespace cohort {
 
-ServerMemory::ServerMemory(uint64_t limit, uint64_t machine, uint64_t least_room)
+ServerMemory::ServerMemory(uint64_t limit, uint64_t pool, uint64_t least_room)
     : limit_(limit),
-      machine_(machine),
+      pool_(pool),
       least_room_(least_room),
       answers_(std::make_shared<UnsentAnswers>()) {}
 ServerMemory::~ServerMemory() = default;
 
 uint64_t ServerMemory::limit() const {
-  if (limit_ == 0 || machine_ == 0) return limit_;
-  return std::min(limit_, machine_ / servers_.load(std::memory_order_relaxed));
+  if (limit_ == 0 || pool_ == 0) return limit_;
+  return std::min(limit_, pool_ / servers_.load(std::memory_order_relaxed));
 }
 
 uint64_t ServerMemory::room() const {

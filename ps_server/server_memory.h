@@ -16,7 +16,7 @@ class UnsentAnswers;
 //
 //   room = limit - values and slots
 //     1/2  requests that are being received or that wait (HeldBytes), and at least a quarter of the
-//          limit
+//          limit; a large one may have all of the room while others hold little
 //     1/4  answers of pulls that are not sent (UnsentAnswers)
 //     1/8  gradients of a synchronous step that came before their turn (DataPath::EarlyBytes)
 //     1/8  older values that only a snapshot keeps, at most an eighth of values and slots
@@ -27,21 +27,22 @@ class ServerMemory {
   // The room if no limit is known.
   static constexpr uint64_t kUnknownRoom = uint64_t{16} << 30;
 
-  // `limit`: the memory that this process may use. `machine`: what all servers of the machine may
-  // use together. 0: unknown.
-  explicit ServerMemory(uint64_t limit, uint64_t machine = 0, uint64_t least_room = kLeastRoom);
+  // `limit`: the memory that this process may use. `pool`: what all servers that share it may use
+  // together (SharedMemoryPool). 0: unknown.
+  explicit ServerMemory(uint64_t limit, uint64_t pool = 0, uint64_t least_room = kLeastRoom);
   ~ServerMemory();
 
   // The bytes of values and slots that are served now.
   void SetValues(uint64_t bytes) { values_.store(bytes, std::memory_order_relaxed); }
   uint64_t values() const { return values_.load(std::memory_order_relaxed); }
-  // The servers that share the machine.
+  // The servers that share the pool.
   void SetServers(uint32_t servers) { servers_.store(std::max<uint32_t>(servers, 1)); }
   uint64_t limit() const;
   uint64_t room() const;
 
   // A push must be able to come even if values leave little room.
   uint64_t most_held() const { return std::max(room() / 2, limit() / 4); }
+  uint64_t most_held_alone() const { return std::max(room(), most_held()); }
   uint64_t most_answers() const { return room() / 4; }
   uint64_t most_early() const { return room() / 8; }
   uint64_t most_superseded() const;
@@ -58,7 +59,7 @@ class ServerMemory {
 
  private:
   const uint64_t limit_;
-  const uint64_t machine_;
+  const uint64_t pool_;
   const uint64_t least_room_;
   const std::shared_ptr<UnsentAnswers> answers_;
   std::atomic<uint32_t> servers_{1};

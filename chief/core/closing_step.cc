@@ -62,7 +62,12 @@ void ClosingStep::SumOn(int ps) {
   sum->set_step_try(close_.step_try());
   sum->set_timeline(close_.timeline());
   *sum->mutable_members() = close_.members();
-  sum_requests_[ps] = outbox_->AskPs(ps, std::move(message));
+  Asked(ps, outbox_->AskPs(ps, std::move(message)), &sum_requests_);
+}
+
+void ClosingStep::Asked(int ps, uint64_t request, std::map<int, uint64_t>* requests) {
+  (*requests)[ps] = request;
+  progress_[ps] = ProgressWatch(context_->now_us);
 }
 
 void ClosingStep::Send() {
@@ -73,7 +78,7 @@ void ClosingStep::Send() {
 void ClosingStep::CloseOn(int ps) {
   v1::ChiefToPs message;
   *message.mutable_close_step() = close_;
-  close_requests_[ps] = outbox_->AskPs(ps, std::move(message));
+  Asked(ps, outbox_->AskPs(ps, std::move(message)), &close_requests_);
 }
 
 bool ClosingStep::AnswersTo(const std::map<int, uint64_t>& requests, int ps,
@@ -87,6 +92,10 @@ absl::Status ClosingStep::OnPsMessage(int ps, const v1::PsToChief& message) {
   if (message.has_step_summed()) return Annotate(OnSummed(ps, message), name);
   const bool known =
       AnswersTo(close_requests_, ps, message) || AnswersTo(sum_requests_, ps, message);
+  if (known && message.has_progress()) {
+    progress_[ps].Note(message.progress().bytes(), context_->now_us);
+    return absl::OkStatus();
+  }
   if (known && message.request() != 0 && message.status().code() != 0) {
     return Annotate(StatusFromProto(message.status()),
                     fmt::format("{} could not close step {}", name, close_.step()));
@@ -128,16 +137,21 @@ void ClosingStep::OnPsReturned(int ps, const v1::PsHello& hello) {
   }
 }
 
-// A server that was away has been asked again when it came back.
+// A server that was away has been asked again when it came back. One that has summed its part is
+// asked nothing until all have.
 absl::Status ClosingStep::Tick() const {
-  const int64_t us = context_->now_us - since_us_;
-  if (waits_for_.empty() || us < context_->options.close_deadline_us) return absl::OkStatus();
-  const int ps = *waits_for_.begin();
-  absl::Status late =
-      DeadlineExceeded("{} has not closed step {} for {} s",
-                       TaskName(context_->options, PsTask(ps)), close_.step(), us / 1'000'000);
-  SetFailure(&late, {.role = "ps", .index = ps, .retryable = true});
-  return late;
+  const auto& asked = sum_requests_.empty() ? close_requests_ : sum_requests_;
+  for (const auto& [ps, request] : asked) {
+    const ProgressWatch& progress = progress_.at(ps);
+    const int64_t silent_us = context_->now_us - progress.moved_us();
+    if (!waits_for_.contains(ps) || silent_us < context_->options.close_deadline_us) continue;
+    absl::Status late =
+        DeadlineExceeded("{} does not close step {}: {}", TaskName(context_->options, PsTask(ps)),
+                         close_.step(), progress.ToString(context_->now_us));
+    SetFailure(&late, {.role = "ps", .index = ps, .retryable = true});
+    return late;
+  }
+  return absl::OkStatus();
 }
 
 std::string ClosingStep::Waiting() const {

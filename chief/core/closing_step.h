@@ -13,6 +13,7 @@
 #include "chief/core/core_context.h"
 #include "chief/core/open_step.h"
 #include "chief/core/outbox.h"
+#include "chief/core/progress_watch.h"
 #include "common/base/exact_sum.h"
 
 namespace cohort {
@@ -53,7 +54,8 @@ class ClosingStep {
   void OnPsReturned(int ps, const v1::PsHello& hello);
   // True after edge (4).
   bool closed() const { return waits_for_.empty(); }
-  // Errors: DeadlineExceeded names a server that does not close the step, nor reports that it does.
+  // Errors: DeadlineExceeded names a server that has neither answered for long, nor reported that
+  // it makes progress.
   absl::Status Tick() const;
   // "waiting for ps:1 (host:2222) to close step 7"; "" if it does not take long.
   std::string Waiting() const;
@@ -64,6 +66,8 @@ class ClosingStep {
   void ScaleLoss(bool finite);
   void SumOn(int ps);
   void CloseOn(int ps);
+  // `ps` has this request now, and all the time that it may take.
+  void Asked(int ps, uint64_t request, std::map<int, uint64_t>* requests);
   absl::Status OnSummed(int ps, const v1::PsToChief& answer);
   bool AnswersTo(const std::map<int, uint64_t>& requests, int ps,
                  const v1::PsToChief& message) const;
@@ -76,6 +80,7 @@ class ClosingStep {
   const int64_t since_us_ = context_->now_us;
   std::map<int, uint64_t> close_requests_;  // the newest CloseStep to each server
   std::map<int, uint64_t> sum_requests_;    // SumStep to the servers that have not answered
+  std::map<int, ProgressWatch> progress_;   // with the newest request to each server
   // The squares so far, by optimizer and variable.
   std::map<std::pair<uint32_t, std::string>, ExactSum> squares_;
 };

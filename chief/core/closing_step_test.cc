@@ -88,19 +88,45 @@ TEST_CASE("a step is closed at once unless gradients are clipped by a norm") {
   CHECK(p.parts.world.done.size() == 2);
 }
 
-TEST_CASE("a server that never closes a step is named") {
+TEST_CASE("a server that neither closes a step nor reports progress is named") {
   GateParts p(ClippingSgd("clipvalue"));
   p.RunStep(1);
   p.Closed(0);
+  const v1::ChiefToPs asked = p.Sent(1);
   const int64_t limit = p.context.options.close_deadline_us;
+  const auto report = [&](uint64_t bytes) {
+    v1::PsToChief message;
+    message.set_request(asked.request());
+    message.mutable_progress()->set_bytes(bytes);
+    REQUIRE(p.gate.OnPsMessage(1, message).ok());
+  };
+  for (uint64_t bytes = 1'000'000'000; bytes <= 3'000'000'000; bytes += 1'000'000'000) {
+    p.context.now_us += limit - 1;
+    CHECK(p.gate.Tick().ok());
+    report(bytes);
+  }
   p.context.now_us += limit - 1;
+  report(3'000'000'000);  // nothing new
   CHECK(p.gate.Tick().ok());
   p.context.now_us += 1;
   const absl::Status late = p.gate.Tick();
   CHECK(absl::IsDeadlineExceeded(late));
-  CHECK(late.message() == "ps:1 (p1:1) has not closed step 1 for 300 s");
+  CHECK(late.message() == "ps:1 (p1:1) does not close step 1: nothing for 300 s after 3.000 GB");
   CHECK(GetFailure(late)->index == 1);
   p.Closed(1);
+  CHECK(p.gate.Tick().ok());
+}
+
+TEST_CASE("a server that has summed its part has all the time again when it closes the step") {
+  GateParts p(ClippingSgd("global_clipnorm"));
+  p.RunStep(1);
+  const int64_t limit = p.context.options.close_deadline_us;
+  REQUIRE(p.gate.OnPsMessage(0, GateParts::Summed(p.Sent(0), "", 9)).ok());
+  p.context.now_us += limit;
+  CHECK(GetFailure(p.gate.Tick())->index == 1);
+  REQUIRE(p.gate.OnPsMessage(1, GateParts::Summed(p.Sent(1), "", 16)).ok());
+  CHECK(p.gate.Tick().ok());
+  p.context.now_us += limit - 1;
   CHECK(p.gate.Tick().ok());
 }
 

@@ -492,7 +492,8 @@ absl::Status CoordinatorCore::RollBack(const v1::Manifest* manifest, const std::
   DropCut();
   cut_.ForgetFinish();
   if (manifest != nullptr) cut_.SkipTo(manifest->cut() + 1);
-  rollback_.Begin(std::move(target), variables_.layout(), servers_.OfHosts(), context_.now_us);
+  rollback_.Begin(std::move(target), variables_.layout(), servers_.SharingMemory(),
+                  context_.now_us);
   return absl::OkStatus();
 }
 

@@ -91,11 +91,12 @@ void Servers::SendRoutes(int worker, const v1::Layout& layout) const {
   outbox_->ToWorker(worker, std::move(message));
 }
 
-std::vector<uint32_t> Servers::OfHosts() const {
+std::vector<uint32_t> Servers::SharingMemory() const {
   std::vector<uint32_t> servers;
   for (const Server& server : servers_) {
     servers.push_back(static_cast<uint32_t>(std::ranges::count_if(servers_, [&](const auto& other) {
-      return other.hello.host_id() == server.hello.host_id();
+      return other.hello.host_id() == server.hello.host_id() &&
+             other.hello.memory_pool() == server.hello.memory_pool();
     })));
   }
   return servers;

@@ -45,8 +45,8 @@ class Servers {
   bool Have(const v1::Layout& layout) const;
   const v1::PsHello& hello(int ps) const { return servers_[static_cast<size_t>(ps)].hello; }
 
-  // By server: how many servers have its machine, by the hosts that they report.
-  std::vector<uint32_t> OfHosts() const;
+  // By server: how many servers share its memory: that of its host, or of a control group there.
+  std::vector<uint32_t> SharingMemory() const;
   // Sends the places of the tablets to a worker that is adopted.
   void SendRoutes(int worker, const v1::Layout& layout) const;
   // Publishes the durable watermark to one server, or to all that are adopted.

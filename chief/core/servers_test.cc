@@ -74,6 +74,21 @@ TEST_CASE("the durable watermark is published to the servers that are adopted") 
   CHECK(s.sent_to_ps(1).empty());
 }
 
+TEST_CASE("servers share the memory of a host, or of a control group there") {
+  CoreParts parts(1, 4);
+  Servers servers(&parts.context, &parts.outbox, &parts.membership);
+  const auto hello = [&](int ps, const char* host, const char* pool) {
+    v1::PsHello message;
+    message.set_host_id(host);
+    message.set_memory_pool(pool);
+    servers.OnHello(ps, message);
+  };
+  for (int ps = 0; ps < 4; ++ps) hello(ps, ps < 3 ? "a" : "b", "");
+  CHECK(servers.SharingMemory() == std::vector<uint32_t>{3, 3, 3, 1});
+  for (int ps = 0; ps < 4; ++ps) hello(ps, ps < 3 ? "a" : "b", ps == 0 ? "pod" : "other");
+  CHECK(servers.SharingMemory() == std::vector<uint32_t>{1, 2, 2, 1});
+}
+
 TEST_CASE("the variables are resumed only if all servers have exactly the tablets") {
   Serving s;
   CHECK(s.variables.CanResume());

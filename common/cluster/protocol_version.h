@@ -60,8 +60,8 @@ struct ProtocolVersion {
 //         refuses such a program, because its fingerprint differs
 //   2.4   plaintext streams of gradients carry checksums and the secret of the run: the chief
 //         refuses older tasks for a job that has `communication: ring`. Servers report progress
-//         (TaskProgress), and share the memory of a machine. Long messages of control streams
-//         travel in pieces between ends that both ask for it
+//         (TaskProgress), and share the memory of a machine or of a control group. Long messages of
+//         control streams travel in pieces between ends that both ask for it
 inline constexpr ProtocolVersion kProtocolVersion{2, 4};
 // The first one whose chief takes reports of progress.
 inline constexpr ProtocolVersion kProgressProtocol{2, 4};

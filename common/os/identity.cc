@@ -33,15 +33,55 @@ double CgroupQuota() {
   return std::strtod(quota.c_str(), nullptr) / period;
 }
 
+// All memory of the machine. 0: unknown.
+uint64_t MachineMemoryBytes() {
+  return static_cast<uint64_t>(std::max(0L, sysconf(_SC_PHYS_PAGES))) *
+         static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+struct CgroupLimit {
+  uint64_t bytes = std::numeric_limits<uint64_t>::max();  // none
+  std::string cgroup;                                     // that has it
+};
+
 // The smallest limit in the files called `name` of a cgroup and its parents, up to `root`.
-uint64_t LeastLimit(const std::string& root, std::string cgroup, const std::string& name) {
-  uint64_t least = std::numeric_limits<uint64_t>::max();
+CgroupLimit LeastLimit(const std::string& root, std::string cgroup, const std::string& name) {
+  CgroupLimit least;
   while (true) {
     uint64_t limit = 0;  // stays 0 for "max"
-    if (std::ifstream(root + cgroup + "/" + name) >> limit) least = std::min(least, limit);
+    if (std::ifstream(root + cgroup + "/" + name) >> limit && limit < least.bytes) {
+      least = {limit, cgroup};
+    }
     if (cgroup.empty()) return least;
     cgroup.resize(cgroup.rfind('/'));
   }
+}
+
+// The smallest limit of the process's cgroups, of both versions.
+CgroupLimit LeastLimit(const MemorySources& sources) {
+  CgroupLimit least;
+  std::ifstream own(sources.own_cgroups);
+  std::string line;  // "0::/path" (v2), "4:memory:/path" (v1)
+  while (std::getline(own, line)) {
+    const size_t path = line.find('/');
+    if (path == std::string::npos) continue;
+    const std::string cgroup = path + 1 == line.size() ? "" : line.substr(path);
+    CgroupLimit limit;
+    if (line.starts_with("0::")) {
+      limit = LeastLimit(sources.cgroups, cgroup, "memory.max");
+    } else if (line.find(":memory:") != std::string::npos) {
+      limit = LeastLimit(sources.cgroups + "/memory", cgroup, "memory.limit_in_bytes");
+    }
+    if (limit.bytes < least.bytes) least = std::move(limit);
+  }
+  return least;
+}
+
+// The target of a symbolic link; "" if there is none.
+std::string LinkTarget(const std::string& path) {
+  char target[256] = {};
+  const ssize_t bytes = ::readlink(path.c_str(), target, sizeof(target));
+  return std::string(target, static_cast<size_t>(std::max<ssize_t>(bytes, 0)));
 }
 
 }  // namespace
@@ -66,11 +106,6 @@ std::string HostName() {
   return name;
 }
 
-uint64_t MachineMemoryBytes() {
-  return static_cast<uint64_t>(std::max(0L, sysconf(_SC_PHYS_PAGES))) *
-         static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-}
-
 namespace {
 
 // All of the machine's memory, if the kernel does not tell what is available (before 3.14).
@@ -91,21 +126,15 @@ uint64_t FreeMemoryBytes(const std::string& meminfo) {
 }  // namespace
 
 uint64_t AvailableMemoryBytes(const MemorySources& sources) {
-  uint64_t bytes = FreeMemoryBytes(sources.machine);
-  std::ifstream own(sources.own_cgroups);
-  std::string line;  // "0::/path" (v2), "4:memory:/path" (v1)
-  while (std::getline(own, line)) {
-    const size_t path = line.find('/');
-    if (path == std::string::npos) continue;
-    const std::string cgroup = path + 1 == line.size() ? "" : line.substr(path);
-    if (line.starts_with("0::")) {
-      bytes = std::min(bytes, LeastLimit(sources.cgroups, cgroup, "memory.max"));
-    } else if (line.find(":memory:") != std::string::npos) {
-      bytes =
-          std::min(bytes, LeastLimit(sources.cgroups + "/memory", cgroup, "memory.limit_in_bytes"));
-    }
-  }
-  return bytes;
+  return std::min(FreeMemoryBytes(sources.machine), LeastLimit(sources).bytes);
+}
+
+// In a container the path of its own cgroup is "/", so the namespace is a part of the name.
+SharedMemoryPool MemoryPoolOf(const MemorySources& sources) {
+  const CgroupLimit least = LeastLimit(sources);
+  const uint64_t machine = MachineMemoryBytes();
+  if (machine > 0 && least.bytes >= machine) return {machine, ""};
+  return {least.bytes, LinkTarget(sources.cgroup_namespace) + least.cgroup + "/"};
 }
 
 int AvailableCores() {

@@ -24,15 +24,21 @@ std::string HostId(const HostIdSources& sources = {});
 // gethostname().
 std::string HostName();
 
-// The files that AvailableMemoryBytes reads; tests pass others.
+// The files that the functions below read; tests pass others.
 struct MemorySources {
   std::string own_cgroups = "/proc/self/cgroup";
   std::string cgroups = "/sys/fs/cgroup";  // v2, with v1's memory controller in memory/
   std::string machine = "/proc/meminfo";
+  std::string cgroup_namespace = "/proc/self/ns/cgroup";  // a link
 };
 
-// All memory of the machine. 0: unknown.
-uint64_t MachineMemoryBytes();
+// Memory that processes of one machine share: that of the control group with the least limit, or
+// all of the machine's.
+struct SharedMemoryPool {
+  uint64_t bytes = 0;  // 0: unknown
+  std::string name;    // equal in all processes of the machine that share it; "": the machine
+};
+SharedMemoryPool MemoryPoolOf(const MemorySources& sources = {});
 
 // Memory that this process may use: the smallest of what the machine has available now, with what
 // this process has already, and the limits of its cgroups and their parents. 0: unknown.

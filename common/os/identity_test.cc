@@ -52,6 +52,28 @@ TEST_CASE("available memory is the smallest limit of the cgroups above") {
   REQUIRE(AvailableMemoryBytes(sources) == 1000000);
 }
 
+TEST_CASE("the memory that processes share is that of the cgroup with the least limit") {
+  const testing::TestDirectory dir;
+  const MemorySources sources{dir / "own", dir / "cgroups", dir / "meminfo", dir / "namespace"};
+  const SharedMemoryPool machine = MemoryPoolOf(sources);
+  REQUIRE(machine.bytes > (64u << 20));
+  REQUIRE(machine.name.empty());
+  std::filesystem::create_symlink("cgroup:[7]", dir / "namespace");
+  std::filesystem::create_directories(dir / "cgroups/pod/server");
+  dir.Write("own", "0::/pod/server\n");
+  dir.Write("cgroups/pod/memory.max", "3000000\n");
+  dir.Write("cgroups/pod/server/memory.max", "max\n");
+  const SharedMemoryPool pod = MemoryPoolOf(sources);
+  REQUIRE(pod.bytes == 3000000);
+  REQUIRE(pod.name == "cgroup:[7]/pod/");
+  dir.Write("cgroups/pod/server/memory.max", "2000000\n");  // the server has its own
+  REQUIRE(MemoryPoolOf(sources).bytes == 2000000);
+  REQUIRE(MemoryPoolOf(sources).name == "cgroup:[7]/pod/server/");
+  dir.Write("own", "0::/\n");  // as a container sees it
+  dir.Write("cgroups/memory.max", "1000000\n");
+  REQUIRE(MemoryPoolOf(sources).name == "cgroup:[7]/");
+}
+
 TEST_CASE("available memory is what the machine has left, with this process's own") {
   const testing::TestDirectory dir;
   const MemorySources sources{dir / "own", dir / "cgroups", dir / "meminfo"};

@@ -83,6 +83,7 @@ struct TabletTestFaults {
   bool pull_ignores_step = false;        // a pull that came early is answered at once
   bool close_ignores_try = false;        // what an abandoned try has staged stays
   bool new_try_applies_ids = false;      // ids of an abandoned try count as applied
+  bool answers_never_wait = false;       // Admission: for the memory of others
 };
 
 // A group of shards: the unit of ownership, of order, and of the record of applied updates. One

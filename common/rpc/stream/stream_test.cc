@@ -20,7 +20,7 @@ struct Echo {
   explicit Echo(StreamServer::Options options = ListenOn({"127.0.0.1:0"}),
                 bool joins_pieces = false) {
     transport = options.transport;
-    auto started = StreamServer::Start(options, EchoMethods(&at_server, joins_pieces));
+    auto started = StreamServer::Start(options, EchoMethods(&at_server, kEchoMethod, joins_pieces));
     REQUIRE(started.ok());
     server = *std::move(started);
     client = Dial(server->addresses().front(), transport);
