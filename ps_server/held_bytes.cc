@@ -65,8 +65,8 @@ bool HeldBytes::Share::Set(size_t bytes, size_t most) {
   return true;
 }
 
-// Of several large requests that come at once, those that find the others large give up and come
-// again; the last one finds itself alone.
+// If several large requests come at once, those that find the others large give up and come again;
+// the last one finds itself alone.
 bool HeldBytes::Share::SetAlone(size_t bytes) {
   const size_t others = all_->bytes() - bytes_;
   return others <= all_->most_ / kPartKept && Set(bytes, all_->most_alone());

@@ -77,12 +77,15 @@ bool Cut::OnPsMessage(int ps, const v1::PsToChief& message, int64_t now_us) {
     return false;
   }
   if (message.request() != 0 && message.request() != requests_[i]) return true;  // for an older cut
+  const ProtocolFaults& faults = options_->test_faults;
   if (message.has_progress()) {
-    progress_[i].Note(message.progress().bytes(), now_us);
+    if (!faults.ignores_progress) progress_[i].Note(message.progress().bytes(), now_us);
     return true;
   }
   const absl::Status status = StatusFromProto(message.status());
-  if (!status.ok()) {
+  if (!status.ok() && faults.commits_failed_files && state_ == State::kWriting) {
+    written_[i] = true;
+  } else if (!status.ok()) {
     Abandon(Annotate(status, ShortTaskName(*options_, PsTask(ps))));
     return true;
   }

@@ -26,7 +26,7 @@ struct SnapshotJob {
 
   // A buffer of `tablets` is in the file. Only the thread that writes calls this.
   void Drop(BufferRef* buffer);
-  // So many bytes of the file have arrived on the disk. Only the thread that writes calls this.
+  // `bytes` of the file have arrived on the disk. Only the thread that writes calls this.
   void Synced(uint64_t bytes) const {
     if (on_progress) on_progress(written_ + bytes);
   }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The memory of parameter servers: snapshots, slow readers, and gradients that come early.
 
-    python3 tests/benchmarks/server_memory.py --build build/release [--only snapshots]
+    python3 tests/benchmarks/server_memory.py --build build/release [--only snapshots] [--seconds 60] [--available_mb 400]
 
 Each job runs on real daemons and trains all the time. Prints a table of resident memory of server 0 (VmRSS; the most:
 VmHWM since the line before), in MB:
@@ -9,11 +9,15 @@ VmHWM since the line before), in MB:
     it, and a minute later;
   - slow_pulls: 33 MB of weights on one server; 2, 6 and 10 workers whose pulls come over links of 2.5 MB/s;
   - early: the same weights in mode sync, 2 workers and 24 closures per step.
+
+--available_mb N: servers see N MB of available memory in /proc/meminfo (root only), and keep what waits below their parts
+of that. Without it they may use the memory of the machine.
 """
 import argparse
 import os
 import socket
 import sys
+import tempfile
 import threading
 import time
 
@@ -62,7 +66,11 @@ class SlowLinks(threading.Thread):
     def run(self):
         while True:
             client, _ = self.listener.accept()
-            server = socket.create_connection(("127.0.0.1", self.to))
+            try:
+                server = socket.create_connection(("127.0.0.1", self.to))
+            except OSError:  # the server has ended
+                client.close()
+                continue
             client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
             server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
             threading.Thread(target=self.copy, args=(client, server, 0), daemon=True).start()
@@ -107,11 +115,28 @@ class SlowJob(Job):
         return self
 
 
+def pretend_memory(directory, megabytes):
+    """Servers that start from now on see so much memory that is available."""
+    import real_cluster
+    path = os.path.join(directory, "meminfo")
+    with open("/proc/meminfo", encoding="utf-8") as real, open(path, "w", encoding="utf-8") as f:
+        for text in real:
+            f.write("MemAvailable: %d kB\n" % (megabytes << 10) if text.startswith("MemAvailable:") else text)
+    direct = real_cluster.dies_with_parent
+
+    def start(arguments):
+        if not arguments[0].endswith("cohort-ps"):
+            return direct(arguments)
+        return direct(["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /proc/meminfo && exec "$@"', path, *arguments])
+
+    real_cluster.dies_with_parent = start
+
+
 def line(what, values):
     print("%-44s %8.0f %8.0f" % (what, *values), flush=True)
 
 
-def snapshots():
+def snapshots(_):
     from real_cluster import Directory
     for update in ("keras", "lazy"):
         with Directory() as directory, Job(directory, table(update), 1, warm_up=5) as job:
@@ -131,38 +156,43 @@ def snapshots():
             print("  at most %.2f times, then %.2f times" % (at[1] / before[0], later[0] / before[0]), flush=True)
 
 
-def slow_pulls():
+def slow_pulls(seconds):
     from real_cluster import Directory
     for workers in (2, 6, 10):
         with Directory() as directory, SlowJob(directory, dense("pull_ahead: 0"), workers, 2_500_000) as job:
             memory = Memory(job)
-            time.sleep(30)
+            time.sleep(seconds / 2)
             memory.read()
-            time.sleep(60)
-            line("slow_pulls, %d workers: a minute of training" % workers, memory.read())
+            time.sleep(seconds)
+            line("slow_pulls, %d workers: %d s of training" % (workers, seconds), memory.read())
 
 
-def early():
+def early(seconds):
     from real_cluster import Directory
     text = dense("mode: sync, closures_per_step: 24, partitioner: {FixedShards: {num_shards: 2}}")
     with Directory() as directory, Job(directory, text, workers=2) as job:
         memory = Memory(job)
         memory.read()
-        time.sleep(60)
-        line("early, 24 closures per step: a minute", memory.read())
+        time.sleep(seconds)
+        line("early, 24 closures per step: %d s" % seconds, memory.read())
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
     parser.add_argument("--only", choices=("snapshots", "slow_pulls", "early"))
+    parser.add_argument("--seconds", type=int, default=60, help="how long slow_pulls and early look")
+    parser.add_argument("--available_mb", type=int, help="memory of the servers")
     args = parser.parse_args()
     os.environ["COHORT_BINARY_DIR"] = os.path.abspath(args.build)
     sys.path.insert(0, os.path.join(os.path.dirname(HERE), "python"))
     print("%-44s %8s %8s" % ("server 0", "MB", "most"), flush=True)
-    for scenario in (snapshots, slow_pulls, early):
-        if args.only in (None, scenario.__name__):
-            scenario()
+    with tempfile.TemporaryDirectory() as directory:
+        if args.available_mb:
+            pretend_memory(directory, args.available_mb)
+        for scenario in (snapshots, slow_pulls, early):
+            if args.only in (None, scenario.__name__):
+                scenario(args.seconds)
 
 
 if __name__ == "__main__":

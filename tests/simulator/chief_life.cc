@@ -11,6 +11,8 @@ namespace {
 
 constexpr int64_t kTickUs = 10'000;
 constexpr int64_t kRedialUs = 20'000;
+// A tick that comes so much later follows a pause of the chief (AttendedClock).
+constexpr int64_t kPauseUs = 100'000;
 
 CoreOptions MakeCoreOptions(const Cluster& cluster, const Node& node) {
   CoreOptions options = cluster.plan.core;
@@ -33,6 +35,7 @@ ChiefLife::ChiefLife(Cluster* cluster, Node* node)
       world_(cluster->world),
       schedule_(cluster->plan.Schedule()),
       state_([cluster](const std::string& path) { return cluster->disk.Manifest(path); }),
+      clock_(cluster->plan.bug == PlantedBug::kChiefCountsItsPause ? INT64_MAX : kPauseUs),
       core_(std::make_unique<CoordinatorCore>(MakeCoreOptions(*cluster, *node), this)),
       walk_(std::make_unique<Fiber>([this] { Run(); })),
       wait_(node, walk_.get()),
@@ -110,7 +113,6 @@ absl::Status ChiefLife::RunJob() {
 
 absl::StatusOr<JobWalk::Options> ChiefLife::StartCluster() {
   const Plan& plan = cluster_->plan;
-  core_->Tick(world_->now_us());
   Tick();
   for (int i = 0; i < plan.ps; ++i) Dial(PsTask(i));
   for (int i = 0; i < plan.workers; ++i) Dial(WorkerTask(i));
@@ -164,7 +166,13 @@ void ChiefLife::CountChange(const ModeSettings& settings, const absl::Status& st
 // ------------------------------------------------------------------ inputs
 
 void ChiefLife::Tick() {
-  Input([this](CoordinatorCore* core) { core->Tick(world_->now_us()); });
+  const int64_t now_us = world_->now_us();
+  const int64_t before_us = std::exchange(ticked_us_, now_us);
+  was_stopped_ = before_us > 0 && now_us - before_us > kPauseUs;
+  if (was_stopped_) ++cluster_->ledger.statistics.chief_pauses;
+  clock_.Tick(now_us);
+  Input([&](CoordinatorCore* core) { core->Tick(clock_.At(now_us)); });
+  was_stopped_ = false;
   node_->After(kTickUs, [this] { Tick(); });
 }
 
@@ -392,8 +400,12 @@ void ChiefLife::CheckPublished(uint64_t watermark) {
   }
 }
 
+// A chief that was stopped has not read what the tasks have sent meanwhile.
 void ChiefLife::Note(const char* event, const std::string& what) {
   world_->Trace("chief: {} {}", event, what);
+  if (was_stopped_ && event == std::string_view("task_silent")) {
+    cluster_->ledger.Violate("the chief was stopped, and blames a task: {}", what);
+  }
 }
 
 std::unique_ptr<Life> StartChief(Cluster* cluster, Node* node) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "chief/core/attended_clock.h"
 #include "chief/core/coordinator_core.h"
 #include "chief/core/journal_state.h"
 #include "chief/job/best_tracker.h"
@@ -95,6 +96,9 @@ class ChiefLife : public Life, public CoreEffects {
   uint64_t published_ = 0;      // the highest that was checked, in `published_timeline_`
   uint64_t published_timeline_ = 0;
 
+  AttendedClock clock_;       // the core's
+  int64_t ticked_us_ = 0;     // when the last tick was
+  bool was_stopped_ = false;  // during the first tick after a pause
   std::unique_ptr<CoordinatorCore> core_;
   std::unique_ptr<Fiber> walk_;
   FiberWait wait_;

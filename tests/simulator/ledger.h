@@ -24,9 +24,12 @@ struct Statistics {
   uint64_t chiefs_killed = 0;
   uint64_t directories_emptied = 0;
   uint64_t frozen = 0;
-  uint64_t wedged = 0;  // workers whose step never ended
+  uint64_t chief_pauses = 0;  // among them, of the chief
+  uint64_t wedged = 0;        // workers whose step never ended
   uint64_t crash_points = 0;
   uint64_t disk_full = 0;
+  uint64_t write_errors = 0;  // EIO
+  uint64_t read_errors = 0;
   uint64_t double_kills = 0;    // two tasks at the same moment
   uint64_t chiefs_gave_up = 0;  // ended by themselves with an error
   NetworkCounts network;
@@ -59,9 +62,13 @@ struct Statistics {
   uint64_t steps_closed = 0;     // by a server
   uint64_t closes_repeated = 0;  // among them: because a restarted chief asked again
   uint64_t steps_abandoned = 0;
-  uint64_t parked_pulls = 0;    // that waited for their step
-  uint64_t promises = 0;        // that their answers come later
-  uint64_t refused_pushes = 0;  // answers DROPPED
+  uint64_t parked_pulls = 0;  // that waited for their step, or for memory
+  uint64_t parked_pushes = 0;
+  uint64_t refused_requests = 0;   // too much memory was held
+  uint64_t waited_for_memory = 0;  // requests
+  uint64_t slow_files = 0;         // shard files that took longer than the chief's deadline
+  uint64_t promises = 0;           // that their answers come later
+  uint64_t refused_pushes = 0;     // answers DROPPED
   uint64_t dropped_closures = 0;
   uint64_t lost_results = 0;
   uint64_t copies = 0;       // speculative dispatches

@@ -26,6 +26,7 @@ template <typename Header>
 struct DataMessage {
   Header header;
   std::vector<std::pair<Words, size_t>> payload;
+  std::shared_ptr<const void> counts;  // until it has arrived or is lost; may be null
 };
 using DataRequest = DataMessage<v1::PushPullHeader>;
 using DataResponse = DataMessage<v1::PushPullResponseHeader>;

@@ -128,6 +128,7 @@ CoreOptions DrawCoreOptions(const Plan& plan, Chance* chance) {
   core.snapshot_deadline_us = 1'000'000;
   core.write_deadline_us = 2'000'000;
   core.assign_deadline_us = 2'000'000;
+  core.close_deadline_us = 5'000'000;
   core.test_faults.publish_before_durable = plan.bug == PlantedBug::kChiefPublishesEarly;
   core.test_faults.settles_before_closed = plan.bug == PlantedBug::kChiefSettlesEarly;
   core.test_faults.closes_before_closed = plan.bug == PlantedBug::kChiefClosesEarly;
@@ -138,6 +139,8 @@ CoreOptions DrawCoreOptions(const Plan& plan, Chance* chance) {
   core.test_faults.changes_mode_early = plan.bug == PlantedBug::kChiefChangesModeEarly;
   core.test_faults.changes_mode_unsettled = plan.bug == PlantedBug::kChiefChangesModeUnsettled;
   core.test_faults.forgets_mode = plan.bug == PlantedBug::kChiefForgetsMode;
+  core.test_faults.commits_failed_files = plan.bug == PlantedBug::kChiefCommitsFailedFiles;
+  core.test_faults.ignores_progress = plan.bug == PlantedBug::kChiefIgnoresProgress;
   return core;
 }
 
@@ -213,6 +216,15 @@ void DrawLinks(Plan* plan) {
   plan->core.closure_timeout_s = 8;
 }
 
+// The memory and the disks of servers. They have random numbers of their own.
+void DrawServers(Plan* plan) {
+  Chance chance(plan->seed ^ 0x3e30);
+  if (chance.Percent(30)) plan->room = static_cast<double>(chance.Between(150, 1200)) / 100;
+  plan->faults.io_error_percent = chance.Percent(20) ? 30 : 0;
+  // A file has up to 30 blocks, so some take several times the deadline of the chief.
+  if (chance.Percent(12)) plan->block_us = chance.Between(20, 400) * 1000;
+}
+
 }  // namespace
 
 ModeSettings DrawSettings(Chance* chance) {
@@ -256,6 +268,7 @@ Plan::Plan(uint64_t s, PlantedBug b) : seed(s), bug(b) {
   DrawSteps(this);
   DrawModeChanges(this);
   DrawLinks(this);
+  DrawServers(this);
 }
 
 JobSchedule Plan::Schedule() const {
@@ -326,6 +339,19 @@ v1::Layout Plan::Layout() const {
   return *std::move(layout);
 }
 
+uint64_t Plan::ValueBytes(int server) const {
+  const v1::Layout layout = Layout();
+  uint64_t bytes = 0;
+  for (const v1::ShardSpec& shard : layout.shards()) {
+    for (const v1::TabletSpec& tablet : layout.tablets()) {
+      if (tablet.tablet() != shard.tablet() || static_cast<int>(tablet.ps()) != server) continue;
+      const auto& dims = layout.variables(static_cast<int>(shard.variable())).dims();
+      bytes += shard.rows() * static_cast<uint64_t>(dims[1]) * sizeof(float);
+    }
+  }
+  return bytes;
+}
+
 std::string Plan::Text() const {
   return fmt::format(
       "seed {}: {}, changed {:.0f} times per second, pull_ahead {}, steps of {} closures ({} close "
@@ -334,14 +360,17 @@ std::string Plan::Text() const {
       "faults per second for {} ms: worker {:.1f}, ps {:.1f}, chief {:.1f}, stream {:.1f}, message "
       "{:.1f}, cut {:.1f}, freeze {:.1f}, wedge {:.1f}, crash point {:.1f}, disk full {} %, "
       "directory "
-      "emptied {} %, cuts of one way {} %; {} bytes per second (0: any), {} % of messages twice",
+      "emptied {} %, cuts of one way {} %, errors of disks {} %; {} bytes per second (0: any), {} "
+      "% "
+      "of messages twice; {:.2f} times the values are room (0: any), {} us for a block of a file",
       seed, NameOf(mode), mode_changes, core.pull_ahead, core.closures_per_step,
       core.replicas_to_aggregate, core.staleness, has_idle ? ", an idle variable" : "",
       evaluates ? ", evaluations" : "", workers, ps, shards, epochs, examples, steps, batch,
       faults_for_us / 1000, faults.kill_worker, faults.kill_ps, faults.kill_chief,
       faults.break_stream, faults.lose_message, faults.cut_network, faults.freeze, faults.wedge,
       faults.crash_point, faults.disk_full_percent, faults.empty_directory_percent,
-      faults.one_way_percent, network.bytes_per_second, network.double_percent);
+      faults.one_way_percent, faults.io_error_percent, network.bytes_per_second,
+      network.double_percent, room, block_us);
 }
 
 // ------------------------------------------------------------------ programs

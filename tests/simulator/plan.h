@@ -27,6 +27,7 @@ struct FaultRates {
   double wedge = 0;         // a worker's step never ends, but the worker still answers
   double crash_point = 0;
   uint64_t disk_full_percent = 0;   // share of snapshots
+  uint64_t io_error_percent = 0;    // share of snapshots, and of restores
   uint64_t keep_tail_percent = 50;  // share of dead chiefs whose unsynced records survive
   // The share of killed chiefs that find journal and checkpoints gone (another directory, --fresh)
   // while the tasks are alive. No other task dies in such a run: a restarted task would not know
@@ -61,6 +62,11 @@ enum class PlantedBug {
   kChiefChangesModeEarly,
   kChiefChangesModeUnsettled,
   kChiefForgetsMode,
+  // Pauses, memory and storage.
+  kChiefCountsItsPause,
+  kPsAnswersNeverWait,
+  kChiefCommitsFailedFiles,
+  kChiefIgnoresProgress,
 };
 
 // What a seed stands for: a cluster, a job and their faults.
@@ -94,6 +100,10 @@ struct Plan {
   int64_t compute_us = 0;  // per step
   int slow_worker = -1;    // the worker whose steps take 20 times as long
   int64_t journal_us = 0;  // the most that an fsync takes
+  int64_t block_us = 0;    // how long the disks of servers take for a block, about
+  // The bytes that the limit of a server's memory leaves beside its values, for each of its pulls
+  // or pushes of all values; 0: there is no limit.
+  double room = 0;
   int64_t restart_us = 0;  // the longest time until a dead process is started again
   int64_t faults_for_us = 0;
   FaultRates faults;
@@ -110,6 +120,8 @@ struct Plan {
   v1::CreateResource TrainingSet() const;
   v1::CreateResource ValidationSet() const;
   v1::Layout Layout() const;
+  // The bytes of all values of a server.
+  uint64_t ValueBytes(int server) const;
   std::string Text() const;
 };
 

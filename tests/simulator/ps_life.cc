@@ -1,18 +1,26 @@
-// A simulated parameter server: PsCore and its data path, streams and a disk of the simulation.
+// A simulated parameter server: PsCore with its data path and ParkedRequests, streams and a disk of
+// the simulation.
+#include <algorithm>
+#include <cerrno>
 #include <deque>
 #include <map>
 
 #include "common/base/crash_point.h"
 #include "common/base/status.h"
+#include "common/base/status_proto.h"
+#include "common/os/open_file.h"
+#include "ps_server/parked_requests.h"
 #include "ps_server/ps_core.h"
 #include "ps_server/request_assembler.h"
 #include "ps_server/response_chunks.h"
+#include "ps_server/unsent_answers.h"
 #include "tests/simulator/cluster.h"
+#include "tests/simulator/fiber.h"
 
 namespace cohort::simulator {
 namespace {
 
-constexpr int64_t kPromiseEveryUs = 80'000;
+constexpr int64_t kLedgerUs = 40'000;  // between two looks at the memory (ParameterServer::Tick)
 
 class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog {
  public:
@@ -30,6 +38,9 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
     options.test_faults.pull_ignores_step = bug == PlantedBug::kPsPullIgnoresStep;
     options.test_faults.close_ignores_try = bug == PlantedBug::kPsCloseIgnoresTry;
     options.test_faults.new_try_applies_ids = bug == PlantedBug::kPsNewTryAppliesIds;
+    options.test_faults.answers_never_wait = bug == PlantedBug::kPsAnswersNeverWait;
+    options.memory_bytes = LimitOf(cluster->plan, node->task().index);
+    options.least_room = 1;
     PsCore::Environment environment;
     environment.clock = cluster->world;
     environment.store = this;
@@ -38,17 +49,18 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
     environment.apply_log = this;
     environment.sink = this;
     environment.background = [this](std::function<void()> work) { Background(std::move(work)); };
-    environment.tablet_work = [this](std::function<void()> work) {
-      node_->After(cluster_->world->chance.Between(1, 300), [this] { NextOnTablets(); });
-      tablet_work_.push_back(std::move(work));
-    };
-    environment.on_step_open = [this] { AnswerParked(); };
+    environment.tablet_work = [this](std::function<void()> work) { OnTablets(std::move(work)); };
+    environment.on_step_open = [this] { parked_->Release(); };
     environment.on_shutdown = [this](bool finished, const std::string&) {
       if (finished) node_->Retire();
       node_->Exit();
     };
     core_ = std::make_unique<PsCore>(options, std::move(environment));
+    parked_ = std::make_unique<ParkedRequests>(core_->admission(), ParkedOptions(cluster->world));
+    core_->memory()->answers()->OnSent([this] { ReleaseLater(); });
+    KeepLedger();
   }
+  ~PsLife() override { core_->memory()->answers()->OnSent(nullptr); }
 
   void Accept(const std::shared_ptr<Stream>& stream, StreamKind kind) override {
     kind == StreamKind::kControl ? AcceptChief(stream) : AcceptWorker(stream);
@@ -61,7 +73,7 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
     if (stream != chiefs_.end()) stream->second->Send(Stream::kAcceptor, message);
   }
 
-  // ShardStore
+  // ShardStore. These run on the disk's fiber.
   absl::StatusOr<std::vector<v1::SnapshotFile>> Write(SnapshotJob* job) override {
     Chance& chance = cluster_->world->chance;
     COHORT_CRASH_POINT("ps.snapshot.writing");
@@ -69,17 +81,27 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
       ++cluster_->ledger.statistics.disk_full;
       return ResourceExhausted("{}: the disk is full", job->directory);
     }
+    const bool fails = DiskFails(&Statistics::write_errors);
+    const int64_t begin_us = cluster_->world->now_us();
     Disk::ShardFile file;
-    for (const TabletSnapshot& tablet : job->tablets) {
-      for (const ShardSnapshot& shard : tablet.shards) {
+    for (TabletSnapshot& tablet : job->tablets) {
+      for (ShardSnapshot& shard : tablet.shards) {
         std::vector<uint8_t>& bytes = file[{shard.info->variable, shard.info->row_begin}];
-        for (const ShardBlock& block : shard.blocks) {
+        for (ShardBlock& block : shard.blocks) {
+          if (job->cancelled) return Cancelled("cut {} was dropped", job->cut);
+          UseDisk();
           const size_t n = static_cast<size_t>(block.rows) * shard.info->row_bytes();
           bytes.insert(bytes.end(), block.values->data(), block.values->data() + n);
+          job->Drop(&block.values);
         }
       }
     }
+    if (fails && !file.empty()) file.erase(file.begin());  // a page that never arrived
     cluster_->disk.WriteShards(job->directory, job->ps, std::move(file));
+    if (fails) return ErrnoStatus("cannot fsync", job->directory, EIO);
+    if (cluster_->world->now_us() - begin_us > cluster_->plan.core.write_deadline_us) {
+      ++cluster_->ledger.statistics.slow_files;
+    }
     v1::SnapshotFile written;
     written.set_name(fmt::format("ps-{}", job->ps));
     return std::vector<v1::SnapshotFile>{written};
@@ -87,7 +109,7 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
   absl::StatusOr<std::unique_ptr<ShardSource>> Open(const std::string& manifest) override {
     auto source = cluster_->disk.Open(manifest);
     if (source == nullptr) return NotFound("{}", manifest);
-    return source;
+    return std::make_unique<Source>(this, std::move(source), manifest);
   }
   absl::Status CheckDirectory(const std::string&, const std::string&) override {
     return absl::OkStatus();
@@ -103,16 +125,84 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
   }
 
  private:
+  // Bytes of requests: of those that count against the limit, and of all that exist.
+  struct RequestBytes {
+    uint64_t held = 0;
+    uint64_t there = 0;
+  };
   // A request of a worker, which comes in messages.
-  struct Request {
-    RequestAssembler assembler;
-    std::deque<DataRequest> kept;
-    const RequestView* view = nullptr;  // when it is complete
-    std::weak_ptr<Stream> stream;
+  class Request : public WaitingRequest {
+   public:
+    Request(PsLife* ps, std::weak_ptr<Stream> stream)
+        : ps_(ps), all_(ps->requests_), stream_(std::move(stream)) {}
+    // It may outlive the server, with its stream.
+    ~Request() override {
+      all_->held -= held_;
+      all_->there -= bytes_;
+    }
+    // Takes the next message. Returns false if the server holds too much.
+    bool Add(DataRequest message);
+    bool more() const { return kept_.back().header.more(); }
+    void Finish() { view_ = &assembler_.Finish(); }
+
+    const RequestView& view() const override { return *view_; }
+    std::weak_ptr<const void> stream() const override { return stream_; }
+    absl::Status Park() override;
+    void Execute() override { ps_->Answer(*view_, stream_.lock()); }
+    void SendLifeSign() override;
+    void AnswerError(const absl::Status& status) override;
+
+   private:
+    bool Hold();
+    void Send(v1::PushPullResponseHeader header);
+
+    PsLife* const ps_;
+    const std::shared_ptr<RequestBytes> all_;
+    const std::weak_ptr<Stream> stream_;
+    RequestAssembler assembler_;
+    std::deque<DataRequest> kept_;
+    const RequestView* view_ = nullptr;  // when it is complete
+    uint64_t bytes_ = 0;                 // payload so far
+    uint64_t held_ = 0;                  // that count against the limit
   };
   struct Client {
-    std::unique_ptr<Request> request = std::make_unique<Request>();
+    std::unique_ptr<Request> request;
   };
+
+  // Reads a checkpoint as slowly as the disk is, and not always well.
+  class Source : public ShardSource {
+   public:
+    Source(PsLife* ps, std::unique_ptr<ShardSource> source, std::string manifest)
+        : ps_(ps), source_(std::move(source)), manifest_(std::move(manifest)) {}
+    absl::Status ReadRows(const std::string& variable, const std::string& slot, DType dtype,
+                          uint64_t row_begin, uint64_t rows, std::span<uint8_t> out) override {
+      ps_->UseDisk();
+      if (fails_) return ErrnoStatus("cannot read", manifest_, EIO);
+      return source_->ReadRows(variable, slot, dtype, row_begin, rows, out);
+    }
+    absl::StatusOr<RestoredTablet> Tablet(const v1::Layout& layout, uint32_t tablet) override {
+      return source_->Tablet(layout, tablet);
+    }
+
+   private:
+    PsLife* const ps_;
+    const std::unique_ptr<ShardSource> source_;
+    const std::string manifest_;
+    const bool fails_ = ps_->DiskFails(&Statistics::read_errors);
+  };
+
+  static uint64_t LimitOf(const Plan& plan, int server) {
+    if (plan.room == 0) return 0;
+    const auto values = static_cast<double>(plan.ValueBytes(server));
+    return static_cast<uint64_t>(values * (1 + plan.room));
+  }
+  static ParkedRequests::Options ParkedOptions(const World* world) {
+    return {.life_sign_every = std::chrono::milliseconds(80),
+            .delay = std::chrono::milliseconds(5),
+            .patience = std::chrono::milliseconds(300),
+            .snapshot_patience = std::chrono::milliseconds(60),
+            .clock = world};
+  }
 
   void AcceptChief(const std::shared_ptr<Stream>& stream) {
     const Adoption::Connection connection = next_connection_++;
@@ -142,73 +232,48 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
   }
 
   void OnRequest(Client* client, const std::weak_ptr<Stream>& stream, DataRequest message) {
-    client->request->kept.push_back(std::move(message));
-    const DataRequest& request = client->request->kept.back();
-    std::vector<std::span<const uint8_t>> payload;
-    for (const auto& [words, bytes] : request.payload) {
-      payload.emplace_back(reinterpret_cast<const uint8_t*>(words.data()), bytes);
-    }
-    const absl::Status added = client->request->assembler.Add(request.header, payload);
-    if (!added.ok()) {
-      cluster_->ledger.Violate("{}: a request was refused: {}", node_->name(), added.ToString());
-    }
-    if (request.header.more()) return;
-    std::unique_ptr<Request> whole = std::exchange(client->request, std::make_unique<Request>());
-    whole->view = &whole->assembler.Finish();
-    whole->stream = stream;
-    const bool may_wait =
-        !whole->view->has_push && cluster_->plan.bug != PlantedBug::kPsPullIgnoresStep;
-    if (may_wait && core_->data_path()->MustWait(*whole->view)) {
-      ++cluster_->ledger.statistics.parked_pulls;
-      parked_.push_back(std::move(whole));
-      if (!std::exchange(promises_, true)) PromiseLater();
+    std::unique_ptr<Request>& request = client->request;
+    if (request == nullptr) request = std::make_unique<Request>(this, stream);
+    if (!request->Add(std::move(message))) {
+      ++cluster_->ledger.statistics.refused_requests;
+      request = nullptr;
+      if (const auto open = stream.lock()) open->Close(Stream::kAcceptor);
       return;
     }
-    Answer(*whole);
-  }
-
-  // Signs of life for the clients of parked pulls, as ParkedRequests::Tick gives them.
-  void PromiseLater() {
-    node_->After(kPromiseEveryUs, [this] {
-      promises_ = !parked_.empty();
-      if (!promises_) return;
-      for (const std::unique_ptr<Request>& request : parked_) Promise(*request);
-      PromiseLater();
-    });
-  }
-  void Promise(const Request& request) {
-    const std::shared_ptr<Stream> stream = request.stream.lock();
-    if (stream == nullptr) return;
-    DataResponse promise;
-    promise.header.set_sequence(request.view->sequence);
-    promise.header.set_generation(core_->data_path()->generation());
-    promise.header.set_more(true);
-    ++cluster_->ledger.statistics.promises;
-    stream->Send(Stream::kAcceptor, std::move(promise));
-  }
-
-  void AnswerParked() {
-    for (std::unique_ptr<Request>& request : std::exchange(parked_, {})) {
-      if (core_->data_path()->MustWait(*request->view)) {
-        parked_.push_back(std::move(request));
-      } else {
-        Answer(*request);
-      }
+    if (request->more()) return;
+    request->Finish();
+    const bool ignores_step = cluster_->plan.bug == PlantedBug::kPsPullIgnoresStep;
+    if (ignores_step && core_->admission().Of(request->view()) == Admission::Wait::kStep) {
+      std::exchange(request, nullptr)->Execute();
+    } else {
+      parked_->Execute(std::exchange(request, nullptr));
     }
+    CheckMemory();
   }
 
-  void Answer(const Request& request) {
-    const std::shared_ptr<Stream> stream = request.stream.lock();
+  void Answer(const RequestView& view, const std::shared_ptr<Stream>& stream) {
     if (stream == nullptr) return;
     v1::PushPullResponseHeader header;
     std::vector<PayloadSlice> slices;
-    const bool has_step = request.view->has_push && request.view->push.step.sync();
-    if (has_step) cluster_->steps.Pushed(request.view->push);
-    core_->data_path()->Handle(*request.view, &scratch_, &header, &slices);
-    CheckAnswer(*request.view, header);
+    if (view.has_push && view.push.step.sync()) {
+      cluster_->steps.Pushed(view.push);
+      // A step that drops late closures needs copies of all.
+      const bool anyway = core_->admission().Of(view) == Admission::Wait::kEarly;
+      if (anyway || view.push.step.partial) ++early_anyway_;
+      most_early_ = std::max(most_early_, BytesOf(view));
+    }
+    core_->data_path()->Handle(view, &scratch_, &header, &slices);
+    CheckAnswer(view, header);
+    uint64_t bytes = 0;
+    for (const PayloadSlice& slice : slices) bytes += slice.bytes;
+    std::shared_ptr<const void> counted;
+    if (bytes > 0) {
+      counted = core_->memory()->answers()->Begin(bytes, [] {});
+      most_answer_ = std::max(most_answer_, bytes);
+    }
     ForEachChunk(&header, slices, cluster_->plan.exchange.chunk_bytes,
                  [&](const v1::PushPullResponseHeader& part, std::span<PayloadSlice> values) {
-                   DataResponse response{part, {}};
+                   DataResponse response{part, {}, counted};
                    for (const PayloadSlice& slice : values) {
                      Words words((slice.bytes + 7) / 8);
                      std::copy_n(slice.buffer->data() + slice.offset, slice.bytes,
@@ -217,8 +282,55 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
                    }
                    stream->Send(Stream::kAcceptor, std::move(response));
                  });
+    CheckMemory();
   }
 
+  static uint64_t BytesOf(const RequestView& view) {
+    uint64_t bytes = 0;
+    for (const PushSectionView& section : view.push_sections) {
+      bytes += StagedStep::CopiedBytes(section.entries);
+    }
+    return bytes;
+  }
+
+  // No term of the memory exceeds its limit by more than one request, and one request may always
+  // come.
+  void CheckMemory() {
+    const ServerMemory& memory = *core_->memory();
+    if (cluster_->plan.room == 0) return;
+    const uint64_t early = core_->data_path()->EarlyBytes();
+    if (early == 0) early_anyway_ = 0;
+    CheckTerm("unsent answers", memory.answers()->bytes(), memory.most_answers(), most_answer_);
+    CheckTerm("early gradients", early, memory.most_early(), most_early_ * (1 + early_anyway_));
+    CheckTerm("requests", requests_->there, memory.most_held_alone(), most_request_);
+  }
+  void CheckTerm(const char* what, uint64_t bytes, uint64_t most, uint64_t one_more) {
+    if (bytes <= std::max(most, one_more) + one_more) return;
+    cluster_->ledger.Violate("{}: {} have {} bytes, above {} and the {} of one request",
+                             node_->name(), what, bytes, most, one_more);
+  }
+
+  void KeepLedger() {
+    ServerMemory* const memory = core_->memory();
+    memory->Note(requests_->held, core_->data_path()->EarlyBytes(), core_->superseded_bytes());
+    if (!parked_->empty()) {
+      parked_->SendLifeSigns();
+      ReleaseLater();
+    }
+    node_->After(kLedgerUs, [this] { KeepLedger(); });
+  }
+  void ReleaseLater() {
+    if (parked_->empty() || std::exchange(release_posted_, true)) return;
+    OnTablets([this] {
+      release_posted_ = false;
+      parked_->Release();
+    });
+  }
+
+  void OnTablets(std::function<void()> work) {
+    node_->After(cluster_->world->chance.Between(1, 300), [this] { NextOnTablets(); });
+    tablet_work_.push_back(std::move(work));
+  }
   void NextOnTablets() {
     const std::function<void()> work = std::move(tablet_work_.front());
     tablet_work_.pop_front();
@@ -264,17 +376,36 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
                    push.id.closure, push.place, result.tablet(), result.staleness(), bound);
   }
 
-  // Runs functions one after another, never inside the call.
+  // Runs functions one after another on a fiber, never inside the call.
   void Background(std::function<void()> work) {
     background_.push_back(std::move(work));
     if (background_.size() == 1) NextInBackground();
   }
   void NextInBackground() {
     node_->After(cluster_->world->chance.Between(200, 10'000), [this] {
-      background_.front()();
-      background_.pop_front();
-      if (!background_.empty()) NextInBackground();
+      disk_ = std::make_unique<Fiber>([this] { background_.front()(); });
+      ContinueDisk();
     });
+  }
+  void ContinueDisk() {
+    disk_->Resume();
+    if (!disk_->ended()) return;
+    background_.pop_front();
+    if (!background_.empty()) NextInBackground();
+  }
+  // On the fiber: lets the time pass that the disk takes for a block.
+  void UseDisk() {
+    const int64_t us = cluster_->plan.block_us;
+    if (us == 0) return;
+    node_->After(cluster_->world->chance.Between(us / 2, us * 3 / 2), [this] { ContinueDisk(); });
+    Fiber::Suspend();
+  }
+  bool DiskFails(uint64_t Statistics::*count) {
+    const uint64_t percent = cluster_->plan.faults.io_error_percent;
+    if (cluster_->faults_over || percent == 0) return false;
+    const bool fails = cluster_->world->chance.Percent(percent);
+    cluster_->ledger.statistics.*count += fails ? 1 : 0;
+    return fails;
   }
 
   Cluster* const cluster_;
@@ -285,12 +416,82 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
   Adoption::Connection next_connection_ = 1;
   std::deque<std::function<void()>> background_;
   std::deque<std::function<void()>> tablet_work_;
-  std::shared_ptr<const v1::CloseStep> noted_;    // the newest step that is in the ledger
-  std::vector<std::unique_ptr<Request>> parked_;  // pulls that wait for their step
-  bool promises_ = false;                         // PromiseLater will run
+  std::shared_ptr<const v1::CloseStep> noted_;  // the newest step that is in the ledger
   DataPathScratch scratch_;
+  const std::shared_ptr<RequestBytes> requests_ = std::make_shared<RequestBytes>();
+  // The largest request, answer and gradient so far.
+  uint64_t most_request_ = 0;
+  uint64_t most_answer_ = 0;
+  uint64_t most_early_ = 0;
+  uint64_t early_anyway_ = 0;  // gradients that were copied although they should have waited
+  bool release_posted_ = false;
   std::unique_ptr<PsCore> core_;
+  std::unique_ptr<ParkedRequests> parked_;
+  std::unique_ptr<Fiber> disk_;  // last: its end unwinds what uses the others
 };
+
+// ------------------------------------------------------------------ PsLife::Request
+
+bool PsLife::Request::Add(DataRequest message) {
+  kept_.push_back(std::move(message));
+  const DataRequest& newest = kept_.back();
+  std::vector<std::span<const uint8_t>> payload;
+  uint64_t bytes = 0;
+  for (const auto& [words, size] : newest.payload) {
+    payload.emplace_back(reinterpret_cast<const uint8_t*>(words.data()), size);
+    bytes += size;
+  }
+  bytes_ += bytes;
+  all_->there += bytes;
+  ps_->most_request_ = std::max(ps_->most_request_, bytes_);
+  const absl::Status added = assembler_.Add(newest.header, payload);
+  if (!added.ok()) {
+    ps_->cluster_->ledger.Violate("{}: a request was refused: {}", ps_->node_->name(),
+                                  added.ToString());
+  }
+  return !newest.header.more() || Hold();
+}
+
+// As HeldBytes.
+bool PsLife::Request::Hold() {
+  const ServerMemory& memory = *ps_->core_->memory();
+  const uint64_t others = all_->held - held_;
+  const bool alone = others <= memory.most_held() / 4;
+  if (others + bytes_ > (alone ? memory.most_held_alone() : memory.most_held())) return false;
+  all_->held = others + bytes_;
+  held_ = bytes_;
+  return true;
+}
+
+absl::Status PsLife::Request::Park() {
+  Statistics& statistics = ps_->cluster_->ledger.statistics;
+  ++(view_->has_push ? statistics.parked_pushes : statistics.parked_pulls);
+  if (ps_->core_->admission().Of(*view_) != Admission::Wait::kStep) ++statistics.waited_for_memory;
+  if (Hold()) return absl::OkStatus();
+  ++statistics.refused_requests;
+  return ResourceExhausted("requests hold all the memory that they may");
+}
+
+void PsLife::Request::Send(v1::PushPullResponseHeader header) {
+  const std::shared_ptr<Stream> stream = stream_.lock();
+  if (stream == nullptr) return;
+  header.set_sequence(view_->sequence);
+  header.set_generation(ps_->core_->data_path()->generation());
+  stream->Send(Stream::kAcceptor, DataResponse{std::move(header), {}, nullptr});
+}
+
+void PsLife::Request::SendLifeSign() {
+  ++ps_->cluster_->ledger.statistics.promises;
+  v1::PushPullResponseHeader sign;
+  sign.set_more(true);
+  Send(std::move(sign));
+}
+
+void PsLife::Request::AnswerError(const absl::Status& status) {
+  v1::PushPullResponseHeader header;
+  StatusToProto(status, header.mutable_error());
+  Send(std::move(header));
+}
 
 }  // namespace
 

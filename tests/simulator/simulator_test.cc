@@ -43,8 +43,12 @@ TEST_CASE("whatever happens, each example is used exactly once") {
   CHECK(all.directories_emptied > usual / 20);
   CHECK(all.crash_points > usual / 5);
   CHECK(all.frozen > usual / 2);
+  CHECK(all.chief_pauses > usual / 20);
   CHECK(all.wedged > usual / 20);
   CHECK(all.disk_full > usual / 5);
+  CHECK(all.write_errors > usual / 10);
+  CHECK(all.read_errors > usual / 20);
+  CHECK(all.slow_files > usual / 20);
   CHECK(all.double_kills > usual / 10);
   CHECK(all.pulled_ahead > 5 * usual);
   CHECK(all.sync_runs > usual / 10);
@@ -55,6 +59,9 @@ TEST_CASE("whatever happens, each example is used exactly once") {
   CHECK(all.closes_repeated > 0);
   CHECK(all.steps_abandoned > usual / 10);
   CHECK(all.parked_pulls > usual);
+  CHECK(all.parked_pushes > usual / 10);
+  CHECK(all.waited_for_memory > usual / 10);
+  CHECK(all.refused_requests > usual / 50);
   CHECK(all.promises > usual / 20);
   CHECK(all.refused_pushes > usual / 100);
   CHECK(all.dropped_closures > usual / 10);
@@ -99,7 +106,12 @@ TEST_CASE("a planted bug is found") {
        {"the chief changes the mode before the journal has the results of the old one",
         PlantedBug::kChiefChangesModeUnsettled, 8000},
        {"a restarted chief returns to the mode of the job file", PlantedBug::kChiefForgetsMode,
-        400}}));
+        400},
+       {"a chief that was stopped blames the tasks", PlantedBug::kChiefCountsItsPause, 400},
+       {"a server answers pulls whatever memory they take", PlantedBug::kPsAnswersNeverWait, 400},
+       {"the chief commits a checkpoint without a server's file",
+        PlantedBug::kChiefCommitsFailedFiles, 400},
+       {"the chief gives up on a slow disk", PlantedBug::kChiefIgnoresProgress, 400}}));
   CheckFinds(name, bug, most);
 }
 

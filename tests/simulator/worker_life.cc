@@ -234,7 +234,7 @@ void WorkerLife::Send(const ServerRoute& server, std::span<const ExchangeMessage
   Stream* const stream = Connect(server);
   links_[server.ps].moved = MovedOn(*stream);
   for (const ExchangeMessage& message : messages) {
-    DataRequest request{message.header, {}};
+    DataRequest request{message.header, {}, nullptr};
     for (const Bytes& bytes : message.payload) {
       Words words((bytes.size() + 7) / 8);
       std::copy(bytes.begin(), bytes.end(), reinterpret_cast<uint8_t*>(words.data()));
