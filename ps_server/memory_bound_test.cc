@@ -367,11 +367,11 @@ TEST_CASE("a pull that comes while its step is opened is answered") {
 TEST_CASE("the room is what the limit leaves besides the values, and the machine is shared") {
   ServerMemory memory(1000, 1200, 10);
   memory.SetValues(200);
-  CHECK(memory.limit() == 1000);
-  CHECK(memory.room() == 800);
+  CHECK(memory.limit() == 750);  // a quarter is for what is not counted
+  CHECK(memory.room() == 550);
   memory.SetServers(3);
-  CHECK(memory.limit() == 400);
-  CHECK(memory.room() == 200);
+  CHECK(memory.limit() == 300);
+  CHECK(memory.room() == 100);
   memory.SetServers(6);
   CHECK(memory.room() == 10);
   CHECK(ServerMemory(0).room() == ServerMemory::kUnknownRoom);

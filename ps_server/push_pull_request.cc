@@ -82,13 +82,6 @@ absl::Status PushPullRequest::ReadSharedWord(SharedPayloadServer* shared) {
 absl::Status PushPullRequest::KeepMessage() {
   messages_.KeepNewest();
   const size_t bytes = messages_.kept_bytes() + assembler_.bytes();
-  const size_t most = context_->held->most();
-  if (bytes > most) {
-    return FailedPrecondition(
-        "a request of more than {} ({} bytes) does not fit into the memory that this server has "
-        "for requests; use more parameter servers, or machines with more memory",
-        FormatBytes(static_cast<int64_t>(most)), most);
-  }
   if (!held_.Hold(bytes)) {
     if (bytes > context_->held->most_alone()) return TooLarge(bytes);
     return ResourceExhausted(

@@ -14,8 +14,9 @@ ServerMemory::ServerMemory(uint64_t limit, uint64_t pool, uint64_t least_room)
 ServerMemory::~ServerMemory() = default;
 
 uint64_t ServerMemory::limit() const {
-  if (limit_ == 0 || pool_ == 0) return limit_;
-  return std::min(limit_, pool_ / servers_.load(std::memory_order_relaxed));
+  uint64_t all = limit_;
+  if (pool_ > 0) all = std::min(all, pool_ / servers_.load(std::memory_order_relaxed));
+  return all - std::min(all / 4, kUncounted);
 }
 
 uint64_t ServerMemory::room() const {
