@@ -29,12 +29,12 @@ void DataStream::OnFrame(Frame frame) {
 void DataStream::OnClosed(const absl::Status&) { request_ = nullptr; }
 
 // The messages that follow a bad one look like a new request, so a request of several messages ends
-// its stream. What the client must not try again is an answer: the end of a stream has no final
-// code.
+// its stream. A client repeats a request whose stream has ended, so what it must not try again is an
+// answer.
 void DataStream::Refuse(const absl::Status& status) {
   context_->metrics->bad_requests->Increment();
-  if (request_->is_single() || absl::IsFailedPrecondition(status)) request_->AnswerError(status);
   if (request_->is_single()) {
+    request_->AnswerError(status);
     request_->Clear();
     return;
   }

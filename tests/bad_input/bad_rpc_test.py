@@ -94,7 +94,7 @@ CROWDS = [
     ("tablets of a pull", lambda h: add_tablets(h.pull.sections, 0, 1025), "more than 1024 tablets pulled from"),
     ("a tablet pulled twice", lambda h: (add_tablets(h.pull.sections, 0, 2), add_tablets(h.pull.sections, 1, 1)),
      "tablet 1 is pulled twice in one request"),
-    ("one shard many times", lambda h: h.pull.sections.add(term=1).entries.extend([STUBS.PullEntry()] * 65536),
+    ("one shard many times", lambda h: h.pull.sections.add(term=1).entries.extend([STUBS.PullEntry()] * 65537),
      "more than 65536 entries of pulls"),
 ]
 
@@ -117,7 +117,7 @@ LAYOUTS = [
     ("no optimizer", lambda l: l.ClearField("optimizers"), "is trainable, but there is no optimizer"),
     ("an argument of another type",
      lambda l: put(m__s="fast")({"m": l.optimizers[0].rule.config["learning_rate"]}),
-     'learning_rate must be a number, not "fast"'),
+     'learning_rate must be a number or a schedule, not "fast"'),
     ("more than the machine has", lambda l: (l.variables[0].dims.__setitem__(0, 2**45),
                                              put(s__rows=2**45)({"s": l.shards[0]})), "use more parameter servers"),
 ]

@@ -194,7 +194,8 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
   static uint64_t LimitOf(const Plan& plan, int server) {
     if (plan.room == 0) return 0;
     const auto values = static_cast<double>(plan.ValueBytes(server));
-    return static_cast<uint64_t>(values * (1 + plan.room));
+    // A quarter of a small limit is for what is not counted (ServerMemory::kUncounted).
+    return static_cast<uint64_t>(values * (1 + plan.room) * 4 / 3);
   }
   static ParkedRequests::Options ParkedOptions(const World* world) {
     return {.life_sign_every = std::chrono::milliseconds(80),
