@@ -15,6 +15,8 @@ namespace {
 constexpr auto kRules = std::to_array<ChangeRule>({
     {"fit.epochs", Change::kContinues,
      "A job that has done as many ends with an error (78), unless --finished_ok is given."},
+    {"fit.callbacks", Change::kContinues,
+     "The history of the epochs is in the checkpoint, so other callbacks see all of it."},
     {"fit.steps_per_execution, fit.validation_every_epochs", Change::kContinues,
      "Closures that have started keep their number of steps."},
     {"data.batch_size, data.global_batch_size, fit.steps_per_epoch", Change::kAtEpochEnd,

@@ -32,7 +32,7 @@ absl::Status EpochRunner::ScheduleUntilDone(uint64_t epoch_end, const OnProgress
     COHORT_RETURN_IF_ERROR(ScheduleMore(epoch_end));
     COHORT_ASSIGN_OR_RETURN(const bool idle, cluster_->JoinFor(options_.poll_seconds));
     const CoordinatorState state = cluster_->state();
-    on_progress(state);
+    COHORT_RETURN_IF_ERROR(on_progress(state));
     const bool all_scheduled =
         next_unfinished_ == unfinished_.size() && state.next_place >= epoch_end;
     if (idle && all_scheduled) return absl::OkStatus();

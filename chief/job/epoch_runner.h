@@ -32,7 +32,8 @@ class EpochRunner {
     int64_t fsyncs = 0;    // fsyncs of the chief's process
     double last_rate = 0;  // steps per second in the last epoch or part of an epoch
   };
-  using OnProgress = std::function<void(const CoordinatorState&)>;
+  // An error ends the epoch.
+  using OnProgress = std::function<absl::Status(const CoordinatorState&)>;
 
   EpochRunner(TrainingCluster* cluster, const JobSchedule* schedule, const Clock* clock,
               const Options& options)
@@ -45,7 +46,8 @@ class EpochRunner {
     return unfinished_.empty() && state.next_place == schedule_->BeginOf(state.epoch);
   }
 
-  // Trains `epoch` (counted from 0) to its end. Errors: those of TrainingCluster.
+  // Trains `epoch` (counted from 0) to its end. Errors: those of TrainingCluster and of
+  // on_progress.
   absl::Status Run(uint64_t epoch, const OnProgress& on_progress);
 
   const Figures& figures() const { return figures_; }

@@ -17,10 +17,16 @@ TEST_CASE("an epoch is scheduled to its end, as many closures at a time as the w
   FakeCluster cluster;
   EpochRunner epochs(&cluster, &kTwoEpochs, &cluster.clock, {.window = 2});
   int polls = 0;
-  REQUIRE(epochs.Run(0, [&](const CoordinatorState&) { ++polls; }).ok());
+  REQUIRE(epochs
+              .Run(0,
+                   [&](const CoordinatorState&) {
+                     ++polls;
+                     return absl::OkStatus();
+                   })
+              .ok());
   CHECK(cluster.calls == Calls{"train 0+2", "train 2+2", "train 4+1"});
   CHECK(polls == 2);
-  REQUIRE(epochs.Run(1, [](const CoordinatorState&) {}).ok());
+  REQUIRE(epochs.Run(1, [](const CoordinatorState&) { return absl::OkStatus(); }).ok());
   CHECK(cluster.calls.back() == "train 9+1");
   CHECK(epochs.figures().steps == 10);
   CHECK(epochs.figures().seconds == Approx(0.2));
@@ -34,7 +40,7 @@ TEST_CASE("what a restore left unfinished comes first, and the epoch lasts until
   EpochRunner epochs(&cluster, &kTwoEpochs, &cluster.clock, {.window = 1});
   epochs.TakeUnfinished();
   CHECK(!epochs.BetweenEpochs(cluster.now));
-  REQUIRE(epochs.Run(0, [](const CoordinatorState&) {}).ok());
+  REQUIRE(epochs.Run(0, [](const CoordinatorState&) { return absl::OkStatus(); }).ok());
   CHECK(cluster.calls == Calls{"train 0+2", "train 4+1"});
   epochs.TakeUnfinished();
   cluster.now.epoch = 1;
@@ -47,7 +53,8 @@ TEST_CASE("an error ends the epoch, and its steps so far count") {
     return call == "train 4+1" ? testing::LostServer() : absl::OkStatus();
   };
   EpochRunner epochs(&cluster, &kTwoEpochs, &cluster.clock, {.window = 2});
-  CHECK(absl::IsUnavailable(epochs.Run(0, [](const CoordinatorState&) {})));
+  CHECK(
+      absl::IsUnavailable(epochs.Run(0, [](const CoordinatorState&) { return absl::OkStatus(); })));
   CHECK(epochs.figures().steps == 4);
 }
 

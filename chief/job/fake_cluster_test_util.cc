@@ -61,6 +61,7 @@ absl::Status FakeCluster::Checkpoint(bool finished) {
   manifest.set_step(now.next_place);
   manifest.set_finished(finished);
   if (keeper != nullptr) keeper->Complete(&manifest);
+  if (callbacks != nullptr) callbacks->Complete(&manifest);
   newest_ = PathOf(IdOf(manifest).ToString());
   manifests.push_back(manifest);
   if (keeper != nullptr) keeper->Committed(manifest);

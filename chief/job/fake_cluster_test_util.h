@@ -11,6 +11,7 @@
 #include "chief/api/training_cluster.h"
 #include "chief/job/best_keeper.h"
 #include "chief/job/checkpoint_catalog.h"
+#include "chief/job/epoch_callbacks.h"
 #include "chief/job/job_console.h"
 #include "chief/job/metrics_log.h"
 #include "common/base/clock_test_util.h"
@@ -31,6 +32,7 @@ class FakeCluster : public TrainingCluster, public CheckpointCatalog {
   std::map<std::string, double> validation = {{"loss", 1.0}};  // result of each validation
   std::function<absl::Status(const std::string& call)> fail;   // runs before the call; may be empty
   BestKeeper* keeper = nullptr;
+  EpochCallbacks* callbacks = nullptr;
   std::vector<v1::Manifest> manifests;  // committed, oldest first
 
   absl::StatusOr<RemoteValue> Schedule(ClosureSpec spec) override;

@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "chief/job/epoch_callbacks.h"
 #include "common/base/crash_point.h"
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
@@ -34,6 +35,14 @@ bool IsWithin(const std::string& path, const std::string& directory) {
   const auto inner = std::filesystem::weakly_canonical(path, unknown);
   const auto outer = std::filesystem::weakly_canonical(directory, unknown);
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
+// A callback ended the training before its last epoch.
+bool IsStopped(const v1::Manifest& newest, const v1::JobSpec& job) {
+  const std::unique_ptr<EpochCallbacks> callbacks = EpochCallbacks::Of(job);
+  if (callbacks == nullptr) return false;
+  callbacks->ContinueFrom(&newest);
+  return !callbacks->stopped().empty();
 }
 
 }  // namespace
@@ -99,7 +108,8 @@ absl::StatusOr<std::optional<v1::Manifest>> JobDirectory::Prepare() {
     COHORT_ASSIGN_OR_RETURN(continuation_, rules_.From(*newest));
   }
   const bool finished =
-      newest.has_value() && newest->finished() && newest->epoch() >= plan_->schedule().epochs;
+      newest.has_value() && newest->finished() &&
+      (newest->epoch() >= plan_->schedule().epochs || IsStopped(*newest, plan_->spec()));
   if (!finished || options_.finished_ok) COHORT_RETURN_IF_ERROR(NoteRun(newest, finished));
   if (!finished) return std::optional<v1::Manifest>();
   if (!options_.finished_ok) {

@@ -273,6 +273,7 @@ absl::StatusOr<JobReport> JobRunner::RunInDirectory() {
             .comparable = [this](const auto& other) { return plan_->HasValidationDataOf(other); }},
         directory_.get(), &console_, options_.log);
   }
+  callbacks_ = EpochCallbacks::Of(plan_->spec());
   console_.SetActivity("starting the cluster");
   JobWalk::Options walk_options = MakeWalkOptions();
   COHORT_ASSIGN_OR_RETURN(ClusterCoordinator* const cluster, StartCluster(&walk_options));
@@ -288,7 +289,8 @@ absl::StatusOr<JobReport> JobRunner::RunInDirectory() {
                 .log = options_.log,
                 .console = &console_,
                 .metrics = &metrics_log_,
-                .best = best_.get()},
+                .best = best_.get(),
+                .callbacks = callbacks_.get()},
                walk_options);
   COHORT_RETURN_IF_ERROR(walk.Run());
   COHORT_ASSIGN_OR_RETURN(JobReport report, MakeReport(*cluster, walk));
@@ -396,6 +398,7 @@ void JobRunner::CompleteManifest(v1::Manifest* manifest) const {
   *manifest->mutable_epochs() = plan_->epoch_plan();
   manifest->set_servers(static_cast<uint32_t>(cluster_.tasks(Role::kPs).size()));
   if (best_ != nullptr) best_->keeper()->Complete(manifest);
+  if (callbacks_ != nullptr) callbacks_->Complete(manifest);
   *manifest->mutable_train_data() = plan_->train_data();
   if (plan_->schedule().validation_records > 0) {
     *manifest->mutable_validation_data() = plan_->validation_data();

@@ -149,7 +149,8 @@ class JobRunner : public ControlledJob {
   CheckpointNews checkpoint_news_;  // the coordinator's thread uses it
   std::unique_ptr<JobPlan> plan_;
   std::unique_ptr<JobDirectory> directory_;
-  std::unique_ptr<BestTracker> best_;  // null: without keep_best
+  std::unique_ptr<BestTracker> best_;          // null: without keep_best
+  std::unique_ptr<EpochCallbacks> callbacks_;  // null: without callbacks
 
   std::atomic<bool> interrupted_{false};
   std::atomic<bool> has_directory_{false};  // it is locked, and its checkpoints are read

@@ -35,6 +35,7 @@ absl::Status JobWalk::Run() {
 absl::Status JobWalk::Begin() {
   epochs_.TakeUnfinished();
   FindBestAgain();
+  RecallEpochs();
   env_.console->SetActivity("taking the first checkpoint");
   return TakeFirstCheckpoint();
 }
@@ -66,7 +67,7 @@ absl::Status JobWalk::TakeFirstCheckpoint() {
 absl::Status JobWalk::Train() {
   CoordinatorState state = env_.cluster->state();
   bool validate_again = LacksValidation(state);
-  while (state.epoch < env_.schedule->epochs || validate_again) {
+  while ((state.epoch < env_.schedule->epochs && !stopped()) || validate_again) {
     const absl::Status status =
         validate_again ? ValidateAgain(state.epoch) : TrainEpoch(state.epoch);
     if (!status.ok()) COHORT_RETURN_IF_ERROR(Recover(status));
@@ -84,13 +85,15 @@ absl::Status JobWalk::TrainEpoch(uint64_t epoch) {
   COHORT_RETURN_IF_ERROR(epochs_.Run(epoch, [&](const CoordinatorState& state) {
     CheckpointIfDue(state);
     progress_.Update(state, epoch);
+    return CheckFinite(state, epoch);
   }));
   COHORT_RETURN_IF_ERROR(CloseEpoch(epoch));
   // A checkpoint before the validation would be written again with the figure. Nothing is trained
   // in between.
-  const bool after = CheckpointFollowsValidation(epoch + 1);
+  const bool after = CheckpointIsLast(epoch + 1);
   if (!after) COHORT_RETURN_IF_ERROR(CheckpointEpoch(epoch + 1));
   COHORT_RETURN_IF_ERROR(Validate(epoch + 1));
+  RecordEpoch(epoch + 1, training_metrics_);
   return after ? CheckpointEpoch(epoch + 1) : absl::OkStatus();
 }
 
@@ -102,8 +105,9 @@ absl::Status JobWalk::CloseEpoch(uint64_t epoch) {
   return absl::OkStatus();
 }
 
-bool JobWalk::CheckpointFollowsValidation(uint64_t finished_epochs) const {
-  return env_.best != nullptr && env_.schedule->ValidatesAfter(finished_epochs);
+bool JobWalk::CheckpointIsLast(uint64_t finished_epochs) const {
+  return env_.callbacks != nullptr ||
+         (env_.best != nullptr && env_.schedule->ValidatesAfter(finished_epochs));
 }
 
 absl::Status JobWalk::CheckpointEpoch(uint64_t finished_epochs) {
@@ -112,7 +116,8 @@ absl::Status JobWalk::CheckpointEpoch(uint64_t finished_epochs) {
       env_.best != nullptr && env_.best->HasCheckpointOf(finished_epochs, state.next_place);
   const bool due = policy_.DueAfter(finished_epochs) && !exists;
   const bool best = env_.best != nullptr && env_.best->TakeDue();
-  const bool last = finished_epochs >= env_.schedule->epochs;  // Finish takes the last checkpoint
+  // Finish takes the last checkpoint.
+  const bool last = finished_epochs >= env_.schedule->epochs || stopped();
   if (!(due || best) || last) return absl::OkStatus();
   const absl::Status status = env_.cluster->Checkpoint(/*finished=*/false);
   policy_.Restart(state.steps);
@@ -135,8 +140,30 @@ absl::Status JobWalk::Validate(uint64_t finished_epochs) {
 
 absl::Status JobWalk::ValidateAgain(uint64_t finished_epochs) {
   COHORT_RETURN_IF_ERROR(Validate(finished_epochs));
-  return CheckpointFollowsValidation(finished_epochs) ? CheckpointEpoch(finished_epochs)
-                                                      : absl::OkStatus();
+  RecordEpoch(finished_epochs, {});
+  return CheckpointIsLast(finished_epochs) ? CheckpointEpoch(finished_epochs) : absl::OkStatus();
+}
+
+void JobWalk::RecordEpoch(uint64_t finished_epochs, const std::vector<MetricState>& training) {
+  if (env_.callbacks == nullptr || env_.callbacks->Knows(finished_epochs)) return;
+  const bool validated = env_.schedule->ValidatesAfter(finished_epochs);
+  env_.callbacks->EndEpoch(finished_epochs, training,
+                           validated ? validation_.metrics() : std::vector<MetricState>());
+  if (!stopped()) return;
+  env_.log->Info("training_stopped",
+                 {{"by", env_.callbacks->stopped()}, {"epoch", finished_epochs}});
+  env_.console->Print(fmt::format("{}; training ends after epoch {} of {}",
+                                  env_.callbacks->stopped(), finished_epochs,
+                                  env_.schedule->epochs));
+}
+
+absl::Status JobWalk::CheckFinite(const CoordinatorState& state, uint64_t epoch) const {
+  if (env_.callbacks == nullptr || !env_.callbacks->needs_finite_values()) return absl::OkStatus();
+  if (state.counters.not_finite == 0) return absl::OkStatus();
+  return InvalidArgument(
+      "TerminateOnNaN: a value is infinite or NaN at step {}, epoch {}. The newest checkpoint is "
+      "{}; continue from one before that step, with a smaller learning rate",
+      state.counters.first_not_finite_step, epoch + 1, env_.cluster->newest_checkpoint());
 }
 
 void JobWalk::CheckpointIfDue(const CoordinatorState& state) {
@@ -187,6 +214,7 @@ absl::Status JobWalk::Recover(const absl::Status& error) {
   COHORT_RETURN_IF_ERROR(env_.cluster->Restore());
   COHORT_RETURN_IF_ERROR(rollbacks_.Count(env_.cluster->newest_checkpoint(), error, lost));
   FindBestAgain();
+  RecallEpochs();
   env_.console->SetActivity("training");
   epochs_.TakeUnfinished();
   const CoordinatorState state = env_.cluster->state();
@@ -208,6 +236,18 @@ void JobWalk::FindBestAgain() {
   const bool figure_known =
       env_.best->FindAgain(env_.cluster->newest_checkpoint(), env_.cluster->state().timeline);
   if (!figure_known) validation_.ForgetAfter(0);
+}
+
+void JobWalk::RecallEpochs() {
+  if (env_.callbacks == nullptr) return;
+  const std::string from = env_.cluster->newest_checkpoint();
+  if (from.empty()) return env_.callbacks->ContinueFrom(nullptr);
+  const auto manifest = env_.catalog->Read(from);
+  if (!manifest.ok()) {
+    env_.log->Failure(LogLevel::kWarning, "history_unknown", manifest.status());
+  }
+  env_.callbacks->ContinueFrom(manifest.ok() ? &*manifest : nullptr);
+  if (stopped()) env_.console->Print(env_.callbacks->stopped() + "; the training has ended");
 }
 
 void JobWalk::Restart(const CoordinatorState& state) {

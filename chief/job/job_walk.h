@@ -11,6 +11,7 @@
 #include "chief/job/best_tracker.h"
 #include "chief/job/checkpoint_catalog.h"
 #include "chief/job/checkpoint_policy.h"
+#include "chief/job/epoch_callbacks.h"
 #include "chief/job/epoch_runner.h"
 #include "chief/job/job_console.h"
 #include "chief/job/job_progress.h"
@@ -29,8 +30,8 @@ namespace cohort {
 //   1. Begin: take over unfinished closures, find the best checkpoint, and TakeFirstCheckpoint, to
 //      have a state to go back to.
 //   2. Train, per epoch: EpochRunner::Run (checkpoints by steps and seconds), CloseEpoch,
-//      CheckpointEpoch, Validate. With keep_best the checkpoint comes after the validation, because
-//      its manifest holds the figure.
+//      CheckpointEpoch, Validate, RecordEpoch. With keep_best or callbacks the checkpoint comes last,
+//      because its manifest holds the figure and the record. A callback may end the training.
 //   3. Finish: take the last checkpoint.
 //
 // If a server is lost anywhere in 1 to 3, Recover takes the cluster back to its newest checkpoint,
@@ -58,7 +59,8 @@ class JobWalk {
     Logger* log = nullptr;
     JobConsole* console = nullptr;
     MetricsLog* metrics = nullptr;
-    BestTracker* best = nullptr;  // null: without keep_best
+    BestTracker* best = nullptr;          // null: without keep_best
+    EpochCallbacks* callbacks = nullptr;  // null: without callbacks
   };
 
   JobWalk(const Environment& environment, const Options& options);
@@ -85,11 +87,16 @@ class JobWalk {
   // Validates, and takes the checkpoint that keep_best requires after the validation.
   absl::Status ValidateAgain(uint64_t finished_epochs);
   absl::Status Validate(uint64_t finished_epochs);
+  // Shows the epoch to the callbacks, unless they know it. `training`: its metrics; empty: unknown.
+  void RecordEpoch(uint64_t finished_epochs, const std::vector<MetricState>& training);
+  // InvalidArgument if a value is not finite, and a callback does not permit it.
+  absl::Status CheckFinite(const CoordinatorState& state, uint64_t epoch) const;
+  bool stopped() const { return env_.callbacks != nullptr && !env_.callbacks->stopped().empty(); }
   // True if the cluster is at the end of an epoch that this incarnation has not validated. Before
   // the validation, the previous incarnation was killed or a server was lost.
   bool LacksValidation(const CoordinatorState& state) const;
-  // True if keep_best takes the epoch's checkpoint after its validation.
-  bool CheckpointFollowsValidation(uint64_t finished_epochs) const;
+  // True if the epoch's checkpoint is taken after its validation and record.
+  bool CheckpointIsLast(uint64_t finished_epochs) const;
   absl::Status Finish();
 
   // Takes a checkpoint that must succeed. Errors: among others, the typed one of a lost server.
@@ -99,6 +106,7 @@ class JobWalk {
   // True if the lost server that `error` names is there again.
   bool IsBack(const absl::Status& error) const;
   void FindBestAgain();
+  void RecallEpochs();
   // Measures rates and checkpoint intervals from now.
   void Restart(const CoordinatorState& state);
 

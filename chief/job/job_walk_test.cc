@@ -32,6 +32,10 @@ struct WalkedJob {
                                          shown.log.get());
     cluster.keeper = best->keeper();
   }
+  void Use(std::vector<v1::ClassConfig> configs) {
+    callbacks = std::make_unique<EpochCallbacks>(std::move(configs));
+    cluster.callbacks = callbacks.get();
+  }
   absl::Status Run() {
     walk = std::make_unique<JobWalk>(JobWalk::Environment{.cluster = &cluster,
                                                           .catalog = &cluster,
@@ -40,7 +44,8 @@ struct WalkedJob {
                                                           .log = shown.log.get(),
                                                           .console = &shown.console,
                                                           .metrics = &shown.metrics,
-                                                          .best = best.get()},
+                                                          .best = best.get(),
+                                                          .callbacks = callbacks.get()},
                                      options);
     return walk->Run();
   }
@@ -56,8 +61,59 @@ struct WalkedJob {
   JobSchedule schedule;
   JobWalk::Options options;
   std::unique_ptr<BestTracker> best;
+  std::unique_ptr<EpochCallbacks> callbacks;
   std::unique_ptr<JobWalk> walk;
 };
+
+v1::ClassConfig Stopping(int64_t patience) {
+  return *CompleteConfig(
+      CallbackSchemas(),
+      ClassOf("EarlyStopping", {{"patience", ConfigOf(patience)}, {"mode", ConfigOf("min")}}));
+}
+
+TEST_CASE("training ends when the validation has not improved, and is finished then") {
+  WalkedJob job;
+  job.schedule.epochs = 9;
+  job.Use({Stopping(2)});
+  REQUIRE(job.Run().ok());
+  // The figure is always the same, so the first epoch is the best one.
+  CHECK(job.cluster.now.epoch == 3);
+  CHECK(job.shown.Has(
+      "EarlyStopping: val_loss was best at epoch 1 (1); training ends after epoch 3 of 9"));
+  CHECK(job.cluster.calls.back() == "last checkpoint");
+  REQUIRE(job.cluster.manifests.back().history_size() == 3);
+  CHECK(job.cluster.manifests.back().history(2).values().at("loss") == 0.5);
+
+  // A chief that is started again sees it from the checkpoint, and one with more patience goes on.
+  job.Use({Stopping(2)});
+  REQUIRE(job.Run().ok());
+  CHECK(job.cluster.now.epoch == 3);
+  job.Use({Stopping(4)});
+  REQUIRE(job.Run().ok());
+  CHECK(job.cluster.now.epoch == 5);
+}
+
+TEST_CASE("callbacks see each epoch once, also after a rollback") {
+  WalkedJob job;
+  job.schedule.epochs = 9;
+  job.Use({Stopping(3)});
+  job.FailOnce("train 6+2", 1, LostServer());
+  REQUIRE(job.Run().ok());
+  CHECK(job.cluster.now.epoch == 4);
+  CHECK(job.cluster.manifests.back().history_size() == 4);
+}
+
+TEST_CASE("TerminateOnNaN ends the job at a value that is not finite") {
+  WalkedJob job;
+  job.Use({*CompleteConfig(CallbackSchemas(), ClassOf("TerminateOnNaN", {}))});
+  job.cluster.now.counters.not_finite = 1;
+  job.cluster.now.counters.first_not_finite_step = 2;
+  const absl::Status status = job.Run();
+  CHECK(absl::IsInvalidArgument(status));
+  CHECK_THAT(std::string(status.message()),
+             Catch::StartsWith("TerminateOnNaN: a value is infinite or NaN at step 2, epoch 1. The "
+                               "newest checkpoint is /c/"));
+}
 
 TEST_CASE("a job takes a first checkpoint, trains and validates each epoch, and takes the last") {
   WalkedJob job;

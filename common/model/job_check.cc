@@ -221,6 +221,7 @@ class Checker {
     COHORT_RETURN_IF_ERROR(Positive("fit.steps_per_execution", fit.steps_per_execution()));
     COHORT_RETURN_IF_ERROR(Positive("fit.validation_every_epochs", fit.validation_every_epochs()));
     const bool independent = job_.data().visitation() == v1::INDEPENDENT;
+    COHORT_RETURN_IF_ERROR(CheckCallbacks());
     if (independent && fit.steps_per_epoch() == 0) {
       return Error("data.visitation",
                    "visitation independent has no end of its own: it needs `fit.steps_per_epoch`");
@@ -467,17 +468,49 @@ class Checker {
                  "`keep_best`, or leave out `mode`");
   }
 
-  absl::Status CheckBest() const {
-    const std::string& metric = job_.checkpoint().keep_best();
-    std::vector<std::string> known = {"val_loss"};
+  // The metrics that training reports.
+  std::vector<std::string> Reported(std::string_view prefix) const {
+    std::vector<std::string> names = {fmt::format("{}loss", prefix)};
     if (job_.compile().losses_size() > 1) {
       for (const v1::OutputLoss& loss : job_.compile().losses()) {
-        known.push_back(fmt::format("val_{}_loss", loss.output()));
+        names.push_back(fmt::format("{}{}_loss", prefix, loss.output()));
       }
     }
     for (const v1::MetricSpec& m : job_.compile().metric_classes()) {
-      known.push_back("val_" + m.name());
+      names.push_back(fmt::format("{}{}", prefix, m.name()));
     }
+    return names;
+  }
+
+  // What a callback monitors must be reported.
+  absl::Status CheckCallbacks() const {
+    const bool validates = job_.data().has_validation() && job_.evaluate().by_closures();
+    std::vector<std::string> known = Reported("");
+    const std::vector<std::string> validation = Reported("val_");
+    if (validates) known.insert(known.end(), validation.begin(), validation.end());
+    for (int i = 0; i < job_.fit().callbacks_size(); ++i) {
+      const v1::ClassConfig& callback = job_.fit().callbacks(i);
+      const auto monitor = callback.config().find("monitor");
+      if (monitor == callback.config().end()) continue;
+      const std::string& metric = monitor->second.s();
+      if (std::find(known.begin(), known.end(), metric) != known.end()) continue;
+      const std::string key = fmt::format("fit.callbacks[{}]", i);
+      if (std::find(validation.begin(), validation.end(), metric) != validation.end()) {
+        return Error(key,
+                     "{} monitors \"{}\", which needs `data.validation` and the validation after "
+                     "epochs (`evaluate.by_closures`)",
+                     callback.class_name(), metric);
+      }
+      return Error(key, "{} monitors \"{}\", which this job does not report; it reports {}{}",
+                   callback.class_name(), metric.substr(0, 60), fmt::join(known, ", "),
+                   DidYouMean(metric, known));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckBest() const {
+    const std::string& metric = job_.checkpoint().keep_best();
+    const std::vector<std::string> known = Reported("val_");
     if (std::find(known.begin(), known.end(), metric) == known.end()) {
       // Training reports "loss".
       const bool prefixed = metric.compare(0, 4, "val_") == 0;

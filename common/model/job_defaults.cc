@@ -57,11 +57,12 @@ void SetReadingDefaults(const std::string& path, google::protobuf::Message* mess
 
 namespace {
 
-// The mode "auto" of Keras' ModelCheckpoint: the class of the metric knows its direction. CheckJob
-// refuses a `keep_best` that is neither val_loss nor a metric.
-const char* BestModeOf(const v1::JobSpec& job) {
+// The mode "auto" of Keras' callbacks: the class of the metric knows its direction. CheckJob refuses
+// a monitor that is neither a loss nor a metric.
+const char* ModeOf(std::string_view monitor, const v1::JobSpec& job) {
+  if (monitor.starts_with("val_")) monitor.remove_prefix(4);
   for (const v1::MetricSpec& metric : job.compile().metric_classes()) {
-    if (job.checkpoint().keep_best() != "val_" + metric.name()) continue;
+    if (monitor != metric.name()) continue;
     const auto known = Metrics().Find(metric.metric_class().class_name());
     if (known.ok() && (*known)->higher_is_better) return "max";
   }
@@ -160,7 +161,14 @@ void CompleteDefaults(v1::JobSpec* job) {
   if (!says_when) checkpoint->set_every_epochs(1);
   const bool automatic = checkpoint->mode().empty() || checkpoint->mode() == "auto";
   if (automatic && !checkpoint->keep_best().empty()) {
-    checkpoint->set_mode(BestModeOf(*job));
+    checkpoint->set_mode(ModeOf(checkpoint->keep_best(), *job));
+  }
+  for (v1::ClassConfig& callback : *job->mutable_fit()->mutable_callbacks()) {
+    auto& arguments = *callback.mutable_config();
+    const auto mode = arguments.find("mode");
+    const auto monitor = arguments.find("monitor");
+    if (mode == arguments.end() || monitor == arguments.end()) continue;
+    if (mode->second.s() == "auto") mode->second.set_s(ModeOf(monitor->second.s(), *job));
   }
 }
 

@@ -3,6 +3,7 @@
 #include "common/data/source_class.h"
 #include "common/data/transform_class.h"
 #include "common/model/activations.h"
+#include "common/model/callbacks/callback.h"
 #include "common/model/losses/loss.h"
 #include "common/model/metrics/metric.h"
 #include "common/model/partitioners.h"
@@ -22,6 +23,7 @@ std::string ClassReference() {
                {"Regularizers", RegularizerSchemas()},
                {"Losses", Losses()},
                {"Metrics", Metrics()},
+               {"Callbacks", CallbackSchemas()},
                {"Optimizers", OptimizerSchemas()},
                {"Schedules", ScheduleSchemas()},
                {"Partitioners", PartitionerSchemas()},

@@ -1,0 +1,9 @@
+#ifndef COHORT_COMMON_MODEL_CALLBACKS_CALLBACK_LIST_H_
+#define COHORT_COMMON_MODEL_CALLBACKS_CALLBACK_LIST_H_
+
+// Every callback: X(Name) for a function NameCallback() in a file of this folder.
+#define COHORT_CALLBACKS(X) \
+  X(EarlyStopping)          \
+  X(TerminateOnNaN)
+
+#endif  // COHORT_COMMON_MODEL_CALLBACKS_CALLBACK_LIST_H_
