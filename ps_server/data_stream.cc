@@ -29,8 +29,8 @@ void DataStream::OnFrame(Frame frame) {
 void DataStream::OnClosed(const absl::Status&) { request_ = nullptr; }
 
 // The messages that follow a bad one look like a new request, so a request of several messages ends
-// its stream. A client repeats a request whose stream has ended, so what it must not try again is an
-// answer.
+// its stream. A client repeats a request whose stream has ended, so what it must not try again is
+// an answer.
 void DataStream::Refuse(const absl::Status& status) {
   context_->metrics->bad_requests->Increment();
   if (request_->is_single()) {

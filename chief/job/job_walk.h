@@ -30,7 +30,8 @@ namespace cohort {
 //   1. Begin: take over unfinished closures, find the best checkpoint, and TakeFirstCheckpoint, to
 //      have a state to go back to.
 //   2. Train, per epoch: EpochRunner::Run (checkpoints by steps and seconds), CloseEpoch,
-//      CheckpointEpoch, Validate, RecordEpoch. With keep_best or callbacks the checkpoint comes last,
+//      CheckpointEpoch, Validate, RecordEpoch. With keep_best or callbacks the checkpoint comes
+//      last,
 //      because its manifest holds the figure and the record. A callback may end the training.
 //   3. Finish: take the last checkpoint.
 //

@@ -57,8 +57,8 @@ void SetReadingDefaults(const std::string& path, google::protobuf::Message* mess
 
 namespace {
 
-// The mode "auto" of Keras' callbacks: the class of the metric knows its direction. CheckJob refuses
-// a monitor that is neither a loss nor a metric.
+// The mode "auto" of Keras' callbacks: the class of the metric knows its direction. CheckJob
+// refuses a monitor that is neither a loss nor a metric.
 const char* ModeOf(std::string_view monitor, const v1::JobSpec& job) {
   if (monitor.starts_with("val_")) monitor.remove_prefix(4);
   for (const v1::MetricSpec& metric : job.compile().metric_classes()) {

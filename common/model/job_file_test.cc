@@ -636,7 +636,7 @@ TEST_CASE("names that Keras and other strategies have are distinguished from a t
       {"activation: relu", "{}: 1", {"activity_regularizer", "kernel_constraint"}},
       {"learning_rate: 0.01", "{}: 1", {"loss_scale_factor", "gradient_accumulation_steps"}},
       {"metrics: [accuracy]", "{}: 1", {"weighted_metrics", "jit_compile"}},
-      {"{epochs: 2}", "{{epochs: 2, {}: 1}}", {"callbacks", "class_weight", "sample_weight"}},
+      {"{epochs: 2}", "{{epochs: 2, {}: 1}}", {"class_weight", "sample_weight"}},
       {"{directory: c}", "{{directory: c, {}: 1}}", {"incremental", "save_best_only"}},
   };
   for (const auto& c : cases) {

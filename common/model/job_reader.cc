@@ -19,7 +19,6 @@ absl::Status JobReader::ReadMessage(const YAML::Node& node, const std::string& p
   if (dynamic_cast<v1::DatasetSpec*>(message) != nullptr) {
     return DatasetReader(lines(), model_.outputs()).ReadMessage(node, path, message);
   }
-  if (auto* fit = dynamic_cast<v1::FitSpec*>(message)) return ReadFit(node, path, fit);
   if (auto* precision = dynamic_cast<v1::MixedPrecisionSpec*>(message)) {
     return ReadMixedPrecision(node, path, precision);
   }
@@ -45,26 +44,19 @@ absl::Status JobReader::ReadJob(const YAML::Node& node, v1::JobSpec* job) {
   return ReadMessage(YAML::Node(YAML::NodeType::Map), "compile", job->mutable_compile());
 }
 
-absl::Status JobReader::ReadFit(const YAML::Node& node, const std::string& path, v1::FitSpec* fit) {
-  SetReadingDefaults(path, fit);
-  COHORT_ASSIGN_OR_RETURN(const auto entries, Entries(node, fmt::format("`{}`", path)));
-  std::vector<Entry> others;
-  for (const Entry& entry : entries) {
-    if (entry.key != "callbacks") {
-      others.push_back(entry);
-      continue;
-    }
-    const std::string key_path = JoinPath(path, entry.key);
-    Note(key_path, entry.line);
-    if (entry.value.IsNull()) continue;
-    COHORT_ASSIGN_OR_RETURN(const std::vector<YAML::Node> items, Items(entry.value, key_path));
-    for (const YAML::Node& item : items) {
-      const std::string item_path = fmt::format("{}[{}]", key_path, fit->callbacks_size());
-      Note(item_path, LineOf(item));
-      COHORT_RETURN_IF_ERROR(ReadClass(item, item_path, CallbackSchemas(), fit->add_callbacks()));
-    }
+absl::Status JobReader::ReadField(const Entry& entry, const std::string& path, const Field* field,
+                                  Message* message) {
+  auto* const fit = dynamic_cast<v1::FitSpec*>(message);
+  if (fit == nullptr || entry.key != "callbacks" || entry.value.IsNull()) {
+    return ClassReader::ReadField(entry, path, field, message);
   }
-  return ReadEntries(others, path, fit);
+  COHORT_ASSIGN_OR_RETURN(const std::vector<YAML::Node> items, Items(entry.value, path));
+  for (const YAML::Node& item : items) {
+    const std::string item_path = fmt::format("{}[{}]", path, fit->callbacks_size());
+    Note(item_path, LineOf(item));
+    COHORT_RETURN_IF_ERROR(ReadClass(item, item_path, CallbackSchemas(), fit->add_callbacks()));
+  }
+  return absl::OkStatus();
 }
 
 // `mixed_precision: float16`, or a mapping with the loss scale.

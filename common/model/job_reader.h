@@ -29,7 +29,8 @@ class JobReader : public ClassReader {
   absl::Status ReadJob(const YAML::Node& node, v1::JobSpec* job);
   absl::Status ReadPartitioner(const YAML::Node& node, const std::string& path,
                                v1::PartitionerSpec* partitioner);
-  absl::Status ReadFit(const YAML::Node& node, const std::string& path, v1::FitSpec* fit);
+  absl::Status ReadField(const Entry& entry, const std::string& path, const Field* field,
+                         Message* message) override;
   absl::Status ReadMixedPrecision(const YAML::Node& node, const std::string& path,
                                   v1::MixedPrecisionSpec* precision);
 

@@ -20,7 +20,7 @@ struct EpochValues {
 };
 
 // A callback of Keras that decides at the end of epochs. A plain state machine: it sees every epoch
-// of the job once and in order, also after a restart or a rollback, when it is made again. So its
+// of the job once and in order, also after a restart or a rollback, when it is recreated. So its
 // decisions do not depend on what was killed.
 class Callback {
  public:
