@@ -84,7 +84,8 @@ TEST_CASE("training ends when the validation has not improved, and is finished t
   REQUIRE(job.cluster.manifests.back().history_size() == 3);
   CHECK(job.cluster.manifests.back().history(2).values().at("loss") == 0.5);
 
-  // A chief that is started again sees it from the checkpoint, and one with more patience continues.
+  // A chief that is started again sees it from the checkpoint, and one with more patience
+  // continues.
   job.Use({Stopping(2)});
   REQUIRE(job.Run().ok());
   CHECK(job.cluster.now.epoch == 3);
