@@ -11,9 +11,9 @@
 namespace cohort {
 
 bool IsReportKey(std::string_view name) {
-  constexpr std::array<std::string_view, 7> kKeys = {
-      "time", "set", "kind", "epoch", "step", "seconds", "steps_per_second"};
-  // The figures of the cluster (chief/job/job_progress.cc).
+  // With the figures of the job and of the cluster (chief/job/job_progress.cc).
+  constexpr std::array<std::string_view, 8> kKeys = {
+      "time", "set", "kind", "epoch", "step", "seconds", "steps_per_second", "learning_rate"};
   if (name.starts_with("staleness/") || name.starts_with("sync/")) return true;
   return std::find(kKeys.begin(), kKeys.end(), name) != kKeys.end();
 }
