@@ -35,13 +35,12 @@ struct TestRequest {
 class LookedAtClock : public ManualClock {
  public:
   TimePoint Now() const override {
-    looks_ += 1;
-    return ManualClock::Now() + looks_ * per_look;
+    return ManualClock::Now() + ++looks_ * per_look;
   }
   Duration per_look = Duration::zero();
 
  private:
-  mutable int64_t looks_ = 0;
+  mutable std::atomic<int64_t> looks_{0};  // threads of tests look, too
 };
 
 // A parameter server without network, disk or threads. The test decides when background work runs.

@@ -4,6 +4,7 @@
 #include <grpcpp/support/proto_buffer_reader.h>
 
 #include "common/base/status.h"
+#include "common/rpc/stream/hand_off.h"
 
 namespace cohort {
 
@@ -23,10 +24,13 @@ Frame SerializeToFrame(const google::protobuf::MessageLite& message,
   // gRPC only reads the bytes.
   void* const bytes = const_cast<char*>(rest->data());
   const size_t length = rest->size();
-  const grpc::Slice slices[] = {
-      std::move(first), grpc::Slice(
-                            bytes, length, [](void* owner) { delete static_cast<Owner*>(owner); },
-                            new Owner(std::move(rest)))};
+  auto* const owner = new Owner(std::move(rest));
+  HandOffRelease(owner);
+  const auto release = [](void* given) {
+    HandOffAcquire(given);
+    delete static_cast<Owner*>(given);
+  };
+  const grpc::Slice slices[] = {std::move(first), grpc::Slice(bytes, length, release, owner)};
   return Frame(slices, 2);
 }
 
