@@ -1,6 +1,7 @@
 #ifndef COHORT_PS_SERVER_CORE_TEST_UTIL_H_
 #define COHORT_PS_SERVER_CORE_TEST_UTIL_H_
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
