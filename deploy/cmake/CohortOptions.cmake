@@ -44,10 +44,6 @@ if(COHORT_SANITIZER)
     # does not export.
     set(sanitizers -fsanitize=address,undefined -fno-sanitize=null,alignment,object-size,vptr
                    -fno-sanitize-recover=undefined)
-    # Checks are calls, which take a quarter less time to compile than code in place.
-    if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-      list(APPEND sanitizers -fsanitize-address-outline-instrumentation)
-    endif()
   endif()
   target_compile_options(cohort_flags INTERFACE ${sanitizers} -fno-omit-frame-pointer)
   target_link_options(cohort_flags INTERFACE ${sanitizers})
