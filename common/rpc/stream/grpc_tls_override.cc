@@ -199,11 +199,11 @@ const ProtectorTable Protector::kTable = {
 };
 
 // tsi_handshaker_result_get_frame_protector_type
-[[gnu::visibility("default")]] int
-TypeOfProtector(const HandshakeResult* result, int* type) __asm__(
+[[gnu::visibility("default")]] int TypeOfProtector(const void* handshake, int* type) __asm__(
     "_Z46tsi_handshaker_result_get_frame_protector_typePK21tsi_handshaker_resultP24tsi_frame_"
     "protector_type");
-int TypeOfProtector(const HandshakeResult* result, int* type) {
+int TypeOfProtector(const void* handshake, int* type) {
+  const auto* const result = static_cast<const HandshakeResult*>(handshake);
   if (result == nullptr && type != nullptr) return kOk;  // TuningOfGrpc asks who answers
   if (result == nullptr || result->table == nullptr || type == nullptr) return kInvalidArgument;
   if (result->table->protector_type == nullptr) return kUnimplemented;
