@@ -35,9 +35,7 @@ struct TestRequest {
 // Stands still, or runs by `per_look` whenever somebody looks at it.
 class LookedAtClock : public ManualClock {
  public:
-  TimePoint Now() const override {
-    return ManualClock::Now() + ++looks_ * per_look;
-  }
+  TimePoint Now() const override { return ManualClock::Now() + ++looks_ * per_look; }
   Duration per_look = Duration::zero();
 
  private:
