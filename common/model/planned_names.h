@@ -6,8 +6,8 @@
 namespace cohort {
 
 // Returns true if TensorFlow or a later version of Cohort has this name, and this version does not.
-// The error then explains that, instead of calling the name unknown. `kind` is "strategy", "mode",
-// "schedule" or "key". (Classes have such names in their registries.)
+// The error then explains that, instead of calling the name unknown. `kind` is "key". (Classes have
+// such names in their registries.)
 bool IsPlannedName(std::string_view kind, std::string_view name);
 
 }  // namespace cohort
