@@ -163,12 +163,15 @@ class Soak : public Scenario {
     look(TaskRole::kWorker, kWorkers);
     look(TaskRole::kPs, kServers);
     uint64_t files = 0, journal = 0;
+    // Files come and go while the walk lasts, so a step of it may fail: then the rest is not counted.
     std::error_code gone;
-    for (const auto& entry : fs::recursive_directory_iterator((*this)->checkpoint_dir(), gone)) {
+    fs::recursive_directory_iterator entries((*this)->checkpoint_dir(), gone);
+    for (; entries != fs::recursive_directory_iterator(); entries.increment(gone)) {
       ++files;
       std::error_code ignored;
-      const auto bytes = entry.is_regular_file(ignored) ? entry.file_size(ignored) : 0;
-      if (entry.path().parent_path().filename() == "journal" && !ignored) journal += bytes;
+      const bool in_journal = entries->path().parent_path().filename() == "journal";
+      const auto bytes = in_journal ? entries->file_size(ignored) : 0;
+      if (!ignored) journal += bytes;
     }
     most_files_ = std::max(most_files_, files);
     most_journal_ = std::max(most_journal_, journal);
