@@ -24,6 +24,11 @@ runtime=(
   libprometheus-cpp-core1.0 libcurl4 libmicrohttpd12 libjpeg62-turbo libpng16-16
   libdnnl2 libgomp1 ocl-icd-libopencl1 libhwy1 libmimalloc2.0 libhdf5-103-1 libstdc++6
 )
+# Debian has this library for one architecture. Without it AES of TLS takes twice as long.
+if [[ "$(dpkg --print-architecture)" == amd64 ]]; then
+  build+=(libipsec-mb-dev)
+  runtime+=(libipsec-mb1)
+fi
 
 wanted=("${build[@]}")
 print=false

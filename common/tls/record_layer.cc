@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "common/base/status.h"
-#include "common/tls/openssl_types.h"
+#include "common/tls/record_cipher.h"
 
 namespace cohort {
 namespace {
@@ -24,22 +24,20 @@ constexpr uint8_t kUpdateRequested = 1;
 
 constexpr size_t kMostPlain = 16 << 10;
 constexpr size_t kMostBody = kMostPlain + 256;
-constexpr size_t kNonce = 12;
 constexpr size_t kOverhead = RecordOpener::kHead + 1 + RecordKeys::kTag;
 constexpr size_t kMostHandshake = 64 << 10;
 
-using CipherContextPtr = std::unique_ptr<EVP_CIPHER_CTX, OpensslFree<EVP_CIPHER_CTX_free>>;
-
 struct Suite {
   uint16_t id;
-  const EVP_CIPHER* (*cipher)();
+  RecordAead aead;
   const EVP_MD* (*hash)();
   size_t key_bytes;
 };
 
-constexpr std::array<Suite, 3> kSuites = {{{0x1301, EVP_aes_128_gcm, EVP_sha256, 16},
-                                           {0x1302, EVP_aes_256_gcm, EVP_sha384, 32},
-                                           {0x1303, EVP_chacha20_poly1305, EVP_sha256, 32}}};
+constexpr std::array<Suite, 3> kSuites = {
+    {{0x1301, RecordAead::kAes128Gcm, EVP_sha256, 16},
+     {0x1302, RecordAead::kAes256Gcm, EVP_sha384, 32},
+     {0x1303, RecordAead::kChaCha20Poly1305, EVP_sha256, 32}}};
 
 const Suite* FindSuite(uint16_t id) {
   const auto found = std::find_if(kSuites.begin(), kSuites.end(),
@@ -76,16 +74,15 @@ const unsigned char* Bytes(std::string_view text) {
 
 struct RecordKeys::Impl {
   const Suite* suite;
-  int seals;
-  CipherContextPtr context;
+  bool seals;
+  std::unique_ptr<RecordCipher> cipher;
   std::string iv;
 };
 
 bool RecordKeys::Supports(uint16_t suite) { return FindSuite(suite) != nullptr; }
 
 RecordKeys::RecordKeys(TrafficSecret secret, bool seals)
-    : impl_(std::make_unique<Impl>(Impl{FindSuite(secret.suite), seals ? 1 : 0,
-                                        CipherContextPtr(EVP_CIPHER_CTX_new()), ""})),
+    : impl_(std::make_unique<Impl>(Impl{FindSuite(secret.suite), seals, nullptr, ""})),
       secret_(std::move(secret)) {
   Install();
 }
@@ -95,9 +92,8 @@ RecordKeys::~RecordKeys() { Cleanse(&secret_.secret); }
 void RecordKeys::Install() {
   const Suite& suite = *impl_->suite;
   std::string key = ExpandLabel(suite, secret_.secret, "key", suite.key_bytes);
-  impl_->iv = ExpandLabel(suite, secret_.secret, "iv", kNonce);
-  EVP_CipherInit_ex(impl_->context.get(), suite.cipher(), nullptr, Bytes(key), nullptr,
-                    impl_->seals);
+  impl_->iv = ExpandLabel(suite, secret_.secret, "iv", std::tuple_size_v<RecordNonce>);
+  impl_->cipher = MakeRecordCipher(suite.aead, key, impl_->seals);
   Cleanse(&key);
   records_ = 0;
 }
@@ -113,40 +109,18 @@ void RecordKeys::Update() {
 // The nonce is the number of the record, combined with the secret start value (RFC 8446, 5.3). So
 // no key ever sees one twice.
 bool RecordKeys::Begin(std::string_view head) {
-  std::array<unsigned char, kNonce> nonce;
+  RecordNonce nonce;
   std::copy(impl_->iv.begin(), impl_->iv.end(), nonce.begin());
   for (size_t i = 0; i < 8; ++i) {
-    nonce[kNonce - 1 - i] ^= static_cast<unsigned char>(records_ >> (8 * i));
+    nonce[nonce.size() - 1 - i] ^= static_cast<uint8_t>(records_ >> (8 * i));
   }
   ++records_;
-  int size = 0;
-  return EVP_CipherInit_ex(impl_->context.get(), nullptr, nullptr, nullptr, nonce.data(),
-                           impl_->seals) == 1 &&
-         EVP_CipherUpdate(impl_->context.get(), nullptr, &size, Bytes(head),
-                          static_cast<int>(head.size())) == 1;
+  return impl_->cipher->Begin(nonce, head);
 }
 
-bool RecordKeys::Add(std::string_view piece, uint8_t* to) {
-  int size = 0;
-  return EVP_CipherUpdate(impl_->context.get(), to, &size, Bytes(piece),
-                          static_cast<int>(piece.size())) == 1;
-}
-
-bool RecordKeys::EndSealed(uint8_t* tag) {
-  int size = 0;
-  EVP_CIPHER_CTX* const context = impl_->context.get();
-  return EVP_CipherFinal_ex(context, tag, &size) == 1 &&
-         EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, kTag, tag) == 1;
-}
-
-bool RecordKeys::EndOpened(std::string_view tag) {
-  int size = 0;
-  unsigned char none = 0;
-  EVP_CIPHER_CTX* const context = impl_->context.get();
-  return EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, static_cast<int>(tag.size()),
-                             const_cast<char*>(tag.data())) == 1 &&
-         EVP_CipherFinal_ex(context, &none, &size) == 1;
-}
+bool RecordKeys::Add(std::string_view piece, uint8_t* to) { return impl_->cipher->Add(piece, to); }
+bool RecordKeys::EndSealed(uint8_t* tag) { return impl_->cipher->EndSealed(tag); }
+bool RecordKeys::EndOpened(std::string_view tag) { return impl_->cipher->EndOpened(tag); }
 
 // ---------------------------------------------------------------- sending
 

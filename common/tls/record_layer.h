@@ -13,6 +13,8 @@
 #include <string_view>
 #include <utility>
 
+#include "common/tls/record_cipher.h"
+
 namespace cohort {
 
 // The records of a TLS 1.3 connection after its handshake (RFC 8446, 5), without a copy of the
@@ -29,7 +31,7 @@ struct TrafficSecret {
 // The keys of one direction, and the number of records that they have protected.
 class RecordKeys {
  public:
-  static constexpr size_t kTag = 16;
+  static constexpr size_t kTag = kRecordTag;
 
   // True for the suites with AES-GCM and ChaCha20-Poly1305.
   static bool Supports(uint16_t suite);

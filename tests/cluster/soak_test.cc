@@ -163,7 +163,8 @@ class Soak : public Scenario {
     look(TaskRole::kWorker, kWorkers);
     look(TaskRole::kPs, kServers);
     uint64_t files = 0, journal = 0;
-    // Files come and go while the walk lasts, so a step of it may fail: then the rest is not counted.
+    // Files come and go while the walk lasts, so a step of it may fail: then the rest is not
+    // counted.
     std::error_code gone;
     fs::recursive_directory_iterator entries((*this)->checkpoint_dir(), gone);
     for (; entries != fs::recursive_directory_iterator(); entries.increment(gone)) {
