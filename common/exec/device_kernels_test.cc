@@ -103,16 +103,32 @@ std::vector<KernelCase> Cases() {
   both("minimum", Minimum);
   both("greater", Greater);
   both("equal", [](Expr a, Expr b) { return Equal(Floor(a), Floor(b)); });
+  both("greater_equal", [](Expr a, Expr b) { return GreaterEqual(Floor(a), Floor(b)); });
   both("select", [](Expr a, Expr b) { return Select(Greater(a, b), a, b * 2); });
   add("div", [](Inputs& i) { return i.x / i.positive; });
   add("logical_and",
       [](Inputs& i) { return LogicalAnd(Greater(i.x, i.row), Greater(i.y, i.row)); });
+  add("logical_or",
+      [](Inputs& i) { return LogicalOr(Greater(i.x, i.row), LogicalNot(Greater(i.y, i.row))); });
+  add("logical_not", [](Inputs& i) { return LogicalNot(Greater(i.x, i.y)); });
+  add("pow", [](Inputs& i) { return Pow(i.positive, i.x); });
+  add("log1p", [](Inputs& i) { return Log1p(i.positive); });
+  add("rsqrt", [](Inputs& i) { return Rsqrt(i.positive); });
+  add("reduce_prod", [](Inputs& i) { return ReduceProd(i.x, {1}); });
+  add("reduce_prod", [](Inputs& i) { return ReduceProd(i.image, {2}); });
   add("sigmoid_cross_entropy", [](Inputs& i) { return SigmoidCrossEntropy(i.positive, i.x); });
   for (const auto& [op, f] :
        std::vector<std::pair<std::string, Expr (*)(Expr)>>{{"exp", Exp},
                                                            {"square", Square},
                                                            {"abs", Abs},
                                                            {"floor", Floor},
+                                                           {"round", Round},
+                                                           {"sign", Sign},
+                                                           {"expm1", Expm1},
+                                                           {"sin", Sin},
+                                                           {"cos", Cos},
+                                                           {"atan", Atan},
+                                                           {"stop_gradient", StopGradient},
                                                            {"relu", Relu},
                                                            {"sigmoid", Sigmoid},
                                                            {"tanh", Tanh},

@@ -53,6 +53,7 @@ void AddElementwise(std::vector<GradientCase>* cases) {
     cases->push_back({"sub", {a, b}, Binary([](Expr x, Expr y) { return x - y; })});
     cases->push_back({"mul", {a, b}, Binary([](Expr x, Expr y) { return x * y; })});
     cases->push_back({"div", {a, b}, Binary([](Expr x, Expr y) { return x / y; }), 0.5, 2});
+    cases->push_back({"pow", {a, b}, Binary([](Expr x, Expr y) { return Pow(x, y); }), 0.5, 2});
     cases->push_back({"maximum", {a, b}, Binary([](Expr x, Expr y) { return Maximum(x, y); })});
     cases->push_back({"minimum", {a, b}, Binary([](Expr x, Expr y) { return Minimum(x, y); })});
     cases->push_back(
@@ -63,6 +64,14 @@ void AddElementwise(std::vector<GradientCase>* cases) {
   cases->push_back({"exp", {d}, Unary([](Expr x) { return Exp(x); })});
   cases->push_back({"log", {d}, Unary([](Expr x) { return Log(x); }), 0.5, 3});
   cases->push_back({"sqrt", {d}, Unary([](Expr x) { return Sqrt(x); }), 0.5, 3});
+  cases->push_back({"log1p", {d}, Unary([](Expr x) { return Log1p(x); }), -0.5, 3});
+  cases->push_back({"expm1", {d}, Unary([](Expr x) { return Expm1(x); })});
+  cases->push_back({"rsqrt", {d}, Unary([](Expr x) { return Rsqrt(x); }), 0.5, 3});
+  cases->push_back({"sin", {d}, Unary([](Expr x) { return Sin(x); }), -4, 4});
+  cases->push_back({"cos", {d}, Unary([](Expr x) { return Cos(x); }), -4, 4});
+  cases->push_back({"atan", {d}, Unary([](Expr x) { return Atan(x); }), -4, 4});
+  // A base below 0 has a slope for whole exponents.
+  cases->push_back({"pow", {d}, Unary([](Expr x) { return Pow(x, 3.0); }), -2, -1});
   cases->push_back({"square", {d}, Unary([](Expr x) { return Square(x); })});
   cases->push_back({"abs", {d}, Unary([](Expr x) { return Abs(x); })});
   cases->push_back({"relu", {d}, Unary([](Expr x) { return Relu(x); })});
@@ -108,6 +117,16 @@ void AddShapes(std::vector<GradientCase>* cases) {
                       return BroadcastLike(x, y) * y;
                     })});
   cases->push_back({"sum_squares", {{2, 3, 4}}, Unary(SumSquares)});
+  // Rows with one 0 and with two.
+  for (const int zeros : {1, 2}) {
+    cases->push_back({"reduce_prod", {{2, 3}}, [zeros](ProgramBuilder& b, const Exprs& x) {
+                        std::vector<double> factors(3, 1.0);
+                        std::fill_n(factors.begin(), zeros, 0.0);
+                        const Expr mask = b.Constant(
+                            Tensor::FromValues<double>({3}, std::span<const double>(factors)));
+                        return ReduceProd(x[0] * mask, {1}) + ReduceProd(x[0], {1});
+                      }});
+  }
   for (const std::vector<int64_t>& axes :
        std::vector<std::vector<int64_t>>{{0}, {1}, {0, 2}, {0, 1, 2}}) {
     for (const bool keep : {false, true}) {
@@ -115,6 +134,10 @@ void AddShapes(std::vector<GradientCase>* cases) {
           {"reduce_sum", {{2, 3, 4}}, Unary([=](Expr x) { return ReduceSum(x, axes, keep); })});
       cases->push_back(
           {"reduce_max", {{2, 3, 4}}, Unary([=](Expr x) { return ReduceMax(x, axes, keep); })});
+      cases->push_back(
+          {"reduce_max", {{2, 3, 4}}, Unary([=](Expr x) { return ReduceMin(x, axes, keep); })});
+      cases->push_back(
+          {"reduce_prod", {{2, 3, 4}}, Unary([=](Expr x) { return ReduceProd(x, axes, keep); })});
     }
   }
 }

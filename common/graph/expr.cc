@@ -67,6 +67,8 @@ Expr operator-(double a, Expr b) { return Like(b, a) - b; }
 Expr operator*(double a, Expr b) { return Like(b, a) * b; }
 Expr operator/(double a, Expr b) { return Like(b, a) / b; }
 
+Expr Pow(Expr a, double b) { return Pow(a, Like(a, b)); }
+
 Expr Less(Expr a, Expr b) { return Greater(b, a); }
 
 Expr ClipGrad(Expr grad, Expr x, double min, double max) {
@@ -120,6 +122,15 @@ Expr ReduceSum(Expr x, std::vector<int64_t> axes, bool keepdims) {
 
 Expr ReduceMax(Expr x, std::vector<int64_t> axes, bool keepdims) {
   return Trace("reduce_max", {x},
+               {{"axes", NormalizedAll(x, std::move(axes))}, {"keepdims", keepdims}});
+}
+
+Expr ReduceMin(Expr x, std::vector<int64_t> axes, bool keepdims) {
+  return -ReduceMax(-x, std::move(axes), keepdims);
+}
+
+Expr ReduceProd(Expr x, std::vector<int64_t> axes, bool keepdims) {
+  return Trace("reduce_prod", {x},
                {{"axes", NormalizedAll(x, std::move(axes))}, {"keepdims", keepdims}});
 }
 

@@ -38,10 +38,15 @@ Expr operator/(double a, Expr b);
 
 inline Expr Maximum(Expr a, Expr b) { return Trace("maximum", {a, b}); }
 inline Expr Minimum(Expr a, Expr b) { return Trace("minimum", {a, b}); }
-inline Expr Greater(Expr a, Expr b) { return Trace("greater", {a, b}); }  // bool
-Expr Less(Expr a, Expr b);                                                // bool
-inline Expr Equal(Expr a, Expr b) { return Trace("equal", {a, b}); }      // bool
+inline Expr Pow(Expr a, Expr b) { return Trace("pow", {a, b}); }
+Expr Pow(Expr a, double b);
+inline Expr Greater(Expr a, Expr b) { return Trace("greater", {a, b}); }             // bool
+Expr Less(Expr a, Expr b);                                                           // bool
+inline Expr Equal(Expr a, Expr b) { return Trace("equal", {a, b}); }                 // bool
+inline Expr GreaterEqual(Expr a, Expr b) { return Trace("greater_equal", {a, b}); }  // bool
 inline Expr LogicalAnd(Expr a, Expr b) { return Trace("logical_and", {a, b}); }
+inline Expr LogicalOr(Expr a, Expr b) { return Trace("logical_or", {a, b}); }
+inline Expr LogicalNot(Expr x) { return Trace("logical_not", {x}); }
 inline Expr Select(Expr condition, Expr a, Expr b) { return Trace("select", {condition, a, b}); }
 
 inline Expr Exp(Expr x) { return Trace("exp", {x}); }
@@ -49,7 +54,17 @@ inline Expr Log(Expr x) { return Trace("log", {x}); }
 inline Expr Sqrt(Expr x) { return Trace("sqrt", {x}); }
 inline Expr Square(Expr x) { return Trace("square", {x}); }
 inline Expr Abs(Expr x) { return Trace("abs", {x}); }
-inline Expr Floor(Expr x) { return Trace("floor", {x}); }  // no gradient flows through it
+inline Expr Log1p(Expr x) { return Trace("log1p", {x}); }  // log(1 + x)
+inline Expr Expm1(Expr x) { return Trace("expm1", {x}); }  // exp(x) - 1
+inline Expr Rsqrt(Expr x) { return Trace("rsqrt", {x}); }  // 1 / sqrt(x)
+inline Expr Sin(Expr x) { return Trace("sin", {x}); }
+inline Expr Cos(Expr x) { return Trace("cos", {x}); }
+inline Expr Atan(Expr x) { return Trace("atan", {x}); }
+// No gradient flows through these four.
+inline Expr Floor(Expr x) { return Trace("floor", {x}); }
+inline Expr Round(Expr x) { return Trace("round", {x}); }  // of two nearest, the even one
+inline Expr Sign(Expr x) { return Trace("sign", {x}); }
+inline Expr StopGradient(Expr x) { return Trace("stop_gradient", {x}); }  // x
 inline Expr Relu(Expr x) { return Trace("relu", {x}); }
 inline Expr Sigmoid(Expr x) { return Trace("sigmoid", {x}); }
 inline Expr Tanh(Expr x) { return Trace("tanh", {x}); }
@@ -80,6 +95,8 @@ Expr ReduceSum(Expr x);  // over all axes
 Expr ReduceSum(Expr x, std::vector<int64_t> axes, bool keepdims = false);
 inline Expr SumSquares(Expr x) { return Trace("sum_squares", {x}); }  // over all axes, in float64
 Expr ReduceMax(Expr x, std::vector<int64_t> axes, bool keepdims = false);
+Expr ReduceMin(Expr x, std::vector<int64_t> axes, bool keepdims = false);
+Expr ReduceProd(Expr x, std::vector<int64_t> axes, bool keepdims = false);
 Expr ReduceMean(Expr x, std::vector<int64_t> axes, bool keepdims = false);
 inline Expr BroadcastLike(Expr x, Expr like) { return Trace("broadcast_like", {x, like}); }
 // The run-time count of an axis as a scalar of a floating dtype (kInvalid: x's own, which must

@@ -46,7 +46,7 @@ TEST_CASE("every op is registered once, with a type inference") {
     CHECK(op.min_inputs <= op.max_inputs);
   }
   CHECK(std::ranges::is_sorted(AllOps(), {}, &OpSchema::name));
-  CHECK(names.size() == 62);
+  CHECK(names.size() == 76);
   CHECK(FindOp("no_such_op") == nullptr);
   CHECK(FindOp("") == nullptr);
 }
@@ -61,6 +61,10 @@ TEST_CASE("shapes of elementwise ops broadcast as NumPy's") {
   CHECK(f.Type(Minimum(f.row, f.x)) == "float32[batch<=32, 6]");
   CHECK(f.Type(Greater(f.x, f.row)) == "bool[batch<=32, 6]");
   CHECK(f.Type(LogicalAnd(Less(f.x, f.row), Equal(f.row, f.row))) == "bool[batch<=32, 6]");
+  CHECK(f.Type(LogicalOr(LogicalNot(Less(f.x, f.row)), GreaterEqual(f.row, f.row))) ==
+        "bool[batch<=32, 6]");
+  CHECK(f.Type(Pow(f.x, f.row)) == "float32[batch<=32, 6]");
+  CHECK(f.Type(Pow(f.d, 2)) == "float64[2]");
   CHECK(f.Type(Equal(f.ids, f.ids)) == "bool[batch<=32, 3]");
   CHECK(f.Type(Select(Greater(f.x, f.row), f.row, f.x)) == "float32[batch<=32, 6]");
   CHECK(f.Type(-Relu(Sigmoid(Tanh(Floor(f.x))))) == "float32[batch<=32, 6]");
@@ -211,6 +215,8 @@ TEST_CASE("what does not fit is refused, saying what and where") {
        [](Fixture& f) { return InTopK(f.labels, f.x, 0); }},
       {"op 'logical_and': input 0 must be bool, not float32[batch<=32, 6]",
        [](Fixture& f) { return LogicalAnd(f.x, f.x); }},
+      {"op 'logical_not': input 0 must be bool, not float32[batch<=32, 6]",
+       [](Fixture& f) { return LogicalNot(f.x); }},
       {"op 'max_pool': input 0 must have 3 or 4 axes, not float32[batch<=32, 6]",
        [](Fixture& f) { return MaxPool(f.x, {2}, {2}, "valid"); }},
       {"op 'max_pool': input 0 must be float32 or float64, not int64[batch<=32, 3]",

@@ -67,25 +67,42 @@ TEMPLATE_TEST_CASE("binary ops broadcast as NumPy does", "", float, double) {
   CheckBinary<TestType>("minimum", [](double a, double b) { return std::min(a, b); });
 }
 
+TEMPLATE_TEST_CASE("powers", "", float, double) {
+  const Tensor a = Values<TestType>({6}, {2, 0.5, -3, -3, 0, 7});
+  const Tensor b = Values<TestType>({6}, {10, 0.5, 3, -2, 0, 0});
+  const Tensor y = Output({"pow", {a, b}});
+  const double expected[] = {1024, std::sqrt(0.5), -27, 1.0 / 9, 1, 1};
+  for (size_t i = 0; i < 6; ++i) REQUIRE(Near<TestType>(y.values<TestType>()[i], expected[i]));
+  const Tensor root = Output({"pow", {a, Values<TestType>({}, {0.5})}});
+  REQUIRE(std::isnan(root.values<TestType>()[2]));
+}
+
 TEMPLATE_TEST_CASE("comparisons", "", float, double, int64_t, int32_t) {
   for (const auto& [da, db] : Shapes()) {
     const Tensor a = RandomTensor<TestType>(da, -3, 3, 5), b = RandomTensor<TestType>(db, -3, 3, 6);
     const Tensor greater = Output({"greater", {a, b}}), equal = Output({"equal", {a, b}});
+    const Tensor reached = Output({"greater_equal", {a, b}});
     for (int64_t i = 0; i < greater.num_elements(); ++i) {
       const TestType x = At<TestType>(a, greater.dims(), i), y = At<TestType>(b, greater.dims(), i);
       REQUIRE(greater.values<bool>()[static_cast<size_t>(i)] == (x > y));
       REQUIRE(equal.values<bool>()[static_cast<size_t>(i)] == (x == y));
+      REQUIRE(reached.values<bool>()[static_cast<size_t>(i)] == (x >= y));
     }
   }
 }
 
-TEST_CASE("logical_and broadcasts") {
+TEST_CASE("logical ops broadcast") {
   const Tensor a = Values<bool>({2, 1}, {false, true});
   const Tensor b = Values<bool>({3}, {true, false, true});
-  const Tensor y = Output({"logical_and", {a, b}});
-  REQUIRE(y.dims() == Dims{2, 3});
-  const std::vector<bool> answers(y.values<bool>().begin(), y.values<bool>().end());
-  REQUIRE(answers == std::vector<bool>{false, false, false, true, false, true});
+  const auto answers = [](const Tensor& y) {
+    return std::vector<bool>(y.values<bool>().begin(), y.values<bool>().end());
+  };
+  const Tensor both = Output({"logical_and", {a, b}});
+  REQUIRE(both.dims() == Dims{2, 3});
+  REQUIRE(answers(both) == std::vector<bool>{false, false, false, true, false, true});
+  REQUIRE(answers(Output({"logical_or", {a, b}})) ==
+          std::vector<bool>{true, false, true, true, true, true});
+  REQUIRE(answers(Output({"logical_not", {b}})) == std::vector<bool>{false, true, false});
 }
 
 TEMPLATE_TEST_CASE("select broadcasts its condition", "", float, double) {
@@ -127,6 +144,15 @@ TEMPLATE_TEST_CASE("unary ops", "", float, double) {
   CheckUnary<TestType>("square", -3, 3, [](double x) { return x * x; });
   CheckUnary<TestType>("abs", -3, 3, [](double x) { return std::abs(x); });
   CheckUnary<TestType>("floor", -3, 3, [](double x) { return std::floor(x); });
+  CheckUnary<TestType>("round", -3, 3, [](double x) { return std::nearbyint(x); });
+  CheckUnary<TestType>("sign", -3, 3, [](double x) { return x > 0 ? 1 : -1; });
+  CheckUnary<TestType>("log1p", -0.9, 3, [](double x) { return std::log1p(x); });
+  CheckUnary<TestType>("expm1", -3, 3, [](double x) { return std::expm1(x); });
+  CheckUnary<TestType>("rsqrt", 0.1, 3, [](double x) { return 1 / std::sqrt(x); });
+  CheckUnary<TestType>("sin", -9, 9, [](double x) { return std::sin(x); });
+  CheckUnary<TestType>("cos", -9, 9, [](double x) { return std::cos(x); });
+  CheckUnary<TestType>("atan", -9, 9, [](double x) { return std::atan(x); });
+  CheckUnary<TestType>("stop_gradient", -3, 3, [](double x) { return x; });
   CheckUnary<TestType>("relu", -3, 3, [](double x) { return std::max(x, 0.0); });
   CheckUnary<TestType>("sigmoid", -20, 20, [](double x) { return 1 / (1 + std::exp(-x)); });
   CheckUnary<TestType>("tanh", -5, 5, [](double x) { return std::tanh(x); });
@@ -136,11 +162,21 @@ TEMPLATE_TEST_CASE("unary ops", "", float, double) {
                        {{"min", -1.0}, {"max", 0.5}});
 }
 
+TEST_CASE("round takes the even one of two integers, and sign keeps 0") {
+  const Tensor x = Values<double>({5}, {-1.5, -0.5, 0, 0.5, 2.5});
+  const Tensor rounded = Output({"round", {x}}), sign = Output({"sign", {x}});
+  for (size_t i = 0; i < 5; ++i) {
+    REQUIRE(rounded.values<double>()[i] == std::array<double, 5>{-2, 0, 0, 0, 2}[i]);
+    REQUIRE(sign.values<double>()[i] == std::array<double, 5>{-1, -1, 0, 1, 1}[i]);
+  }
+}
+
 TEMPLATE_TEST_CASE("NaN goes through", "", float, double) {
   const TestType nan = std::numeric_limits<TestType>::quiet_NaN();
   const Tensor x = Values<TestType>({2}, {nan, 1});
-  for (const char* op : {"neg", "exp", "log", "sqrt", "square", "abs", "floor", "relu", "sigmoid",
-                         "tanh", "erf", "softplus"}) {
+  for (const char* op : {"neg",   "exp",     "log",  "sqrt", "square",   "abs",   "floor",
+                         "relu",  "sigmoid", "tanh", "erf",  "softplus", "log1p", "expm1",
+                         "rsqrt", "round",   "sign", "sin",  "cos",      "atan"}) {
     INFO(op);
     REQUIRE(std::isnan(Output({op, {x}}).values<TestType>()[0]));
   }

@@ -157,15 +157,15 @@ TEMPLATE_TEST_CASE("batch_matmul multiplies each pair", "", float, double) {
   }
 }
 
-// Sums (or maxima) over `axes` by index.
+// Reduces `axes` by index, starting from `empty`.
 template <typename T>
-std::vector<double> NaiveReduce(const Tensor& x, const std::vector<int64_t>& axes, bool max) {
+std::vector<double> NaiveReduce(const Tensor& x, const std::vector<int64_t>& axes, double empty,
+                                double (*fold)(double, double)) {
   std::vector<bool> reduced(x.dims().size(), false);
   for (int64_t axis : axes) reduced[static_cast<size_t>(axis)] = true;
   int64_t size = 1;
   for (size_t i = 0; i < reduced.size(); ++i) size *= reduced[i] ? 1 : x.dims()[i];
-  std::vector<double> y(static_cast<size_t>(size),
-                        max ? -std::numeric_limits<double>::infinity() : 0);
+  std::vector<double> y(static_cast<size_t>(size), empty);
   for (int64_t i = 0; i < x.num_elements(); ++i) {
     int64_t rest = i, offset = 0, stride = 1;
     for (size_t d = reduced.size(); d-- > 0; rest /= x.dims()[d]) {
@@ -175,12 +175,21 @@ std::vector<double> NaiveReduce(const Tensor& x, const std::vector<int64_t>& axe
     }
     const double value = x.values<T>()[static_cast<size_t>(i)];
     double& to = y[static_cast<size_t>(offset)];
-    to = max ? std::max(to, value) : to + value;
+    to = fold(to, value);
   }
   return y;
 }
 
 TEMPLATE_TEST_CASE("reductions over any axes", "", float, double) {
+  struct Reduction {
+    const char* op;
+    double empty;
+    double (*fold)(double, double);
+  };
+  const Reduction reductions[] = {{"reduce_sum", 0, [](double a, double b) { return a + b; }},
+                                  {"reduce_max", -std::numeric_limits<double>::infinity(),
+                                   [](double a, double b) { return std::max(a, b); }},
+                                  {"reduce_prod", 1, [](double a, double b) { return a * b; }}};
   const std::vector<std::pair<Dims, std::vector<int64_t>>> cases = {{{}, {}},
                                                                     {{17}, {0}},
                                                                     {{17}, {}},
@@ -200,14 +209,11 @@ TEMPLATE_TEST_CASE("reductions over any axes", "", float, double) {
     const Tensor x = RandomTensor<TestType>(dims, -1, 1, 11);
     for (const bool keepdims : {false, true}) {
       for (const int threads : {1, 2}) {
-        for (const bool max : {false, true}) {
-          INFO(DimsToString(dims) << " over " << DimsToString(axes) << " max " << max);
-          const Tensor y = Output({max ? "reduce_max" : "reduce_sum",
-                                   {x},
-                                   {{"axes", axes}, {"keepdims", keepdims}},
-                                   threads});
+        for (const Reduction& r : reductions) {
+          INFO(DimsToString(dims) << " over " << DimsToString(axes) << " " << r.op);
+          const Tensor y = Output({r.op, {x}, {{"axes", axes}, {"keepdims", keepdims}}, threads});
           REQUIRE(y.dims().size() == (keepdims ? dims.size() : dims.size() - axes.size()));
-          const std::vector<double> expected = NaiveReduce<TestType>(x, axes, max);
+          const std::vector<double> expected = NaiveReduce<TestType>(x, axes, r.empty, r.fold);
           REQUIRE(expected.size() == static_cast<size_t>(y.num_elements()));
           for (size_t i = 0; i < expected.size(); ++i) {
             REQUIRE(Near<TestType>(y.values<TestType>()[i], expected[i]));

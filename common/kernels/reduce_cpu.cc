@@ -1,5 +1,6 @@
-// reduce_sum reduce_max: x -> without (or with 1 for) some axes. The order of the additions depends
-// on the shape only, never on the number of threads. Without elements: 0, and minus infinity.
+// reduce_sum reduce_max reduce_prod: x -> without (or with 1 for) some axes. The order of the
+// additions depends on the shape only, never on the number of threads. Without elements: 0, minus
+// infinity, and 1.
 // sum_squares: x -> the sum of x x, in float64.
 //
 // float32 has 24 bits: a running sum of n numbers is wrong by up to n 2^-24 of the sum of their
@@ -22,6 +23,15 @@ struct SumOf {
   template <typename T>
   static T Of(T a, T b) {
     return a + b;
+  }
+};
+
+struct ProdOf {
+  template <typename T>
+  static constexpr T kEmpty = T{1};
+  template <typename T>
+  static T Of(T a, T b) {
+    return a * b;
   }
 };
 
@@ -197,6 +207,7 @@ KernelOr CreateReduceCpu(const Node& node, const Program& program) {
     const auto axes = IntsAttr(node, "axes");
     const int64_t results = CapacityElements(program.type(node.outputs[0]));
     if (node.op == "reduce_max") return std::make_unique<ReduceKernel<MaxOf, T>>(axes, results);
+    if (node.op == "reduce_prod") return std::make_unique<ReduceKernel<ProdOf, T>>(axes, results);
     return std::make_unique<ReduceKernel<SumOf, T>>(axes, results);
   });
 }

@@ -49,6 +49,12 @@ struct Minimum {
     return a < b || a != a ? a : b;
   }
 };
+struct Pow {
+  template <typename T>
+  static COHORT_HD T Of(T a, T b) {
+    return std::pow(a, b);
+  }
+};
 struct Greater {
   template <typename T>
   static COHORT_HD bool Of(T a, T b) {
@@ -61,8 +67,20 @@ struct Equal {
     return a == b;
   }
 };
+struct GreaterEqual {
+  template <typename T>
+  static COHORT_HD bool Of(T a, T b) {
+    return a >= b;
+  }
+};
 struct LogicalAnd {
   static COHORT_HD bool Of(bool a, bool b) { return a && b; }
+};
+struct LogicalOr {
+  static COHORT_HD bool Of(bool a, bool b) { return a || b; }
+};
+struct LogicalNot {
+  static COHORT_HD bool Of(bool x) { return !x; }
 };
 
 struct Neg {
@@ -89,10 +107,36 @@ struct Floor {
     return std::floor(x);
   }
 };
+// Of two nearest integers the even one.
+struct Round {
+  template <typename T>
+  static COHORT_HD T Of(T x) {
+    return std::rint(x);
+  }
+};
+// NaN stays NaN.
+struct Sign {
+  template <typename T>
+  static COHORT_HD T Of(T x) {
+    return x > T{0} ? T{1} : x < T{0} ? T{-1} : x;
+  }
+};
+struct Identity {
+  template <typename T>
+  static COHORT_HD T Of(T x) {
+    return x;
+  }
+};
 struct Sqrt {
   template <typename T>
   static COHORT_HD T Of(T x) {
     return std::sqrt(x);
+  }
+};
+struct Rsqrt {
+  template <typename T>
+  static COHORT_HD T Of(T x) {
+    return T{1} / std::sqrt(x);
   }
 };
 // NaN stays NaN.
@@ -113,6 +157,36 @@ struct Log {
   template <typename T>
   static COHORT_HD T Of(T x) {
     return std::log(x);
+  }
+};
+struct Log1p {
+  template <typename T>
+  static COHORT_HD T Of(T x) {
+    return std::log1p(x);
+  }
+};
+struct Expm1 {
+  template <typename T>
+  static COHORT_HD T Of(T x) {
+    return std::expm1(x);
+  }
+};
+struct Sin {
+  template <typename T>
+  static COHORT_HD T Of(T x) {
+    return std::sin(x);
+  }
+};
+struct Cos {
+  template <typename T>
+  static COHORT_HD T Of(T x) {
+    return std::cos(x);
+  }
+};
+struct Atan {
+  template <typename T>
+  static COHORT_HD T Of(T x) {
+    return std::atan(x);
   }
 };
 struct Tanh {

@@ -80,6 +80,17 @@ void MinimumGradient(GradientContext* c) {
   return ExtremumGradient(c, Greater(c->input(0), c->input(1)));
 }
 
+// As TensorFlow: a logarithm of what is not positive is 0.
+void PowGradient(GradientContext* c) {
+  const Expr a = c->input(0), b = c->input(1);
+  const Expr zero = c->builder()->Scalar(0, c->grad().dtype());
+  if (c->needs(0)) SetSummed(c, 0, c->grad() * (b * Pow(a, b - 1.0)));
+  if (!c->needs(1)) return;
+  const Expr positive = Greater(a, zero);
+  const Expr log = Select(positive, Log(Select(positive, a, zero + 1.0)), zero);
+  SetSummed(c, 1, c->grad() * (c->output() * log));
+}
+
 void SelectGradient(GradientContext* c) {
   const Expr zero = c->builder()->Scalar(0, c->grad().dtype());
   if (c->needs(1)) SetSummed(c, 1, Select(c->input(0), c->grad(), zero));
@@ -96,9 +107,12 @@ std::vector<OpSchema> BinaryOps() {
       {"div", 2, 2, 1, {}, InferArithmetic, DivGradient},
       {"maximum", 2, 2, 1, {}, InferArithmetic, MaximumGradient},
       {"minimum", 2, 2, 1, {}, InferArithmetic, MinimumGradient},
+      {"pow", 2, 2, 1, {}, InferArithmetic, PowGradient},
       {"greater", 2, 2, 1, {}, InferCompare},
+      {"greater_equal", 2, 2, 1, {}, InferCompare},
       {"equal", 2, 2, 1, {}, InferCompare},
       {"logical_and", 2, 2, 1, {}, InferLogical},
+      {"logical_or", 2, 2, 1, {}, InferLogical},
       {"select", 3, 3, 1, {}, InferSelect, SelectGradient},
   };
 }

@@ -61,6 +61,21 @@ void ReduceMaxGradient(GradientContext* c) {
   c->Set(0, is_max / ties * KeepAxes(c, c->grad()));
 }
 
+// Each element gets the product of the others, also where one of them is 0.
+void ReduceProdGradient(GradientContext* c) {
+  const Expr x = c->input(0);
+  const auto given = IntsAttr(c->node(), "axes");
+  const std::vector<int64_t> axes(given.begin(), given.end());
+  const Expr zero = c->builder()->Scalar(0, x.dtype()), one = c->builder()->Scalar(1, x.dtype());
+  const Expr is_zero = Equal(x, zero);
+  const Expr zeros = ReduceSum(Cast(is_zero, x.dtype()), axes, true);
+  const Expr nonzero = Select(is_zero, one, x);
+  const Expr product = ReduceProd(nonzero, axes, true);
+  const Expr of_others = Select(is_zero, Select(Equal(zeros, one), product, zero),
+                                Select(Equal(zeros, zero), product / nonzero, zero));
+  c->Set(0, of_others * KeepAxes(c, c->grad()));
+}
+
 absl::StatusOr<Types> InferSumSquares(const InferContext& context) {
   COHORT_RETURN_IF_ERROR(CheckFloating(context, 0));
   return Types{{DType::kFloat64, {}}};
@@ -111,6 +126,7 @@ std::vector<OpSchema> ReduceOps() {
   return {
       {"reduce_sum", 1, 1, 1, reduce_attrs, InferReduce, ReduceSumGradient, FlopsPerInput},
       {"reduce_max", 1, 1, 1, reduce_attrs, InferReduce, ReduceMaxGradient, FlopsPerInput},
+      {"reduce_prod", 1, 1, 1, reduce_attrs, InferReduce, ReduceProdGradient, FlopsPerInput},
       {"broadcast_like", 2, 2, 1, {}, InferBroadcastLike, BroadcastLikeGradient, NoFlops},
       {"dim_size",
        1,

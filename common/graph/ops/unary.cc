@@ -22,6 +22,11 @@ absl::StatusOr<Types> InferCast(const InferContext& context) {
   return Types{{*dtype, context.input(0).dims}};
 }
 
+absl::StatusOr<Types> InferNot(const InferContext& context) {
+  COHORT_RETURN_IF_ERROR(CheckDType(context, 0, DType::kBool));
+  return Types{context.input(0)};
+}
+
 constexpr double kTwoBySqrtPi = 1.1283791670955126;  // 2 / sqrt(pi)
 
 Expr Zero(GradientContext* c) { return c->builder()->Scalar(0, c->grad().dtype()); }
@@ -31,6 +36,20 @@ void NegGradient(GradientContext* c) { c->Set(0, -c->grad()); }
 void ExpGradient(GradientContext* c) { c->Set(0, c->grad() * c->output()); }
 
 void LogGradient(GradientContext* c) { c->Set(0, c->grad() / c->input(0)); }
+
+void Log1pGradient(GradientContext* c) { c->Set(0, c->grad() / (1.0 + c->input(0))); }
+
+void Expm1Gradient(GradientContext* c) { c->Set(0, c->grad() * (c->output() + 1.0)); }
+
+void RsqrtGradient(GradientContext* c) {
+  c->Set(0, c->grad() * (c->output() * Square(c->output()) * -0.5));
+}
+
+void SinGradient(GradientContext* c) { c->Set(0, c->grad() * Cos(c->input(0))); }
+
+void CosGradient(GradientContext* c) { c->Set(0, -(c->grad() * Sin(c->input(0)))); }
+
+void AtanGradient(GradientContext* c) { c->Set(0, c->grad() / (1.0 + Square(c->input(0)))); }
 
 void SqrtGradient(GradientContext* c) { c->Set(0, c->grad() * 0.5 / c->output()); }
 
@@ -96,7 +115,17 @@ std::vector<OpSchema> UnaryOps() {
       {"sqrt", 1, 1, 1, {}, InferSameFloating, SqrtGradient},
       {"square", 1, 1, 1, {}, InferSameFloating, SquareGradient},
       {"abs", 1, 1, 1, {}, InferSameFloating, AbsGradient},
+      {"log1p", 1, 1, 1, {}, InferSameFloating, Log1pGradient},
+      {"expm1", 1, 1, 1, {}, InferSameFloating, Expm1Gradient},
+      {"rsqrt", 1, 1, 1, {}, InferSameFloating, RsqrtGradient},
+      {"sin", 1, 1, 1, {}, InferSameFloating, SinGradient},
+      {"cos", 1, 1, 1, {}, InferSameFloating, CosGradient},
+      {"atan", 1, 1, 1, {}, InferSameFloating, AtanGradient},
       {"floor", 1, 1, 1, {}, InferSameFloating},
+      {"round", 1, 1, 1, {}, InferSameFloating},
+      {"sign", 1, 1, 1, {}, InferSameFloating},
+      {"stop_gradient", 1, 1, 1, {}, InferSameFloating},
+      {"logical_not", 1, 1, 1, {}, InferNot},
       {"relu", 1, 1, 1, {}, InferSameFloating, ReluGradient},
       {"relu_grad", 2, 2, 1, {}, InferGate, ReluGradGradient},
       {"sigmoid", 1, 1, 1, {}, InferSameFloating, SigmoidGradient},

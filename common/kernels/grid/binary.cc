@@ -1,5 +1,5 @@
-// add sub mul div maximum minimum greater equal logical_and sigmoid_cross_entropy select:
-// elementwise, broadcast.
+// add sub mul div maximum minimum pow greater greater_equal equal logical_and logical_or
+// sigmoid_cross_entropy select: elementwise, broadcast.
 #include "common/kernels/grid/grid.h"
 #include "common/kernels/scalar_ops.h"
 
@@ -84,12 +84,15 @@ DeviceKernelOr CreateBinary(const Node& node, const Program& program) {
   if (node.op == "div") return Arithmetic<scalar::Div>(node, program);
   if (node.op == "maximum") return Arithmetic<scalar::Maximum>(node, program);
   if (node.op == "minimum") return Arithmetic<scalar::Minimum>(node, program);
+  if (node.op == "pow") return Arithmetic<scalar::Pow>(node, program);
   if (node.op == "sigmoid_cross_entropy") {
     return Arithmetic<scalar::SigmoidCrossEntropy>(node, program);
   }
   if (node.op == "greater") return Comparison<scalar::Greater>(node, program);
+  if (node.op == "greater_equal") return Comparison<scalar::GreaterEqual>(node, program);
   if (node.op == "equal") return Comparison<scalar::Equal>(node, program);
   if (node.op == "select") return Select(node, program);
+  if (node.op == "logical_or") return MakeBinary<scalar::LogicalOr, bool, bool>(node, program);
   return MakeBinary<scalar::LogicalAnd, bool, bool>(node, program);
 }
 

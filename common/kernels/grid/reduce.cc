@@ -1,6 +1,6 @@
-// reduce_sum reduce_max: x -> without (or with 1 for) some axes. The order of the additions depends
-// on shapes only. Without elements: 0, and minus infinity. sum_squares: x -> the sum of x x, in
-// float64. float32 is added up in float64 (reduce_cpu.cc says why).
+// reduce_sum reduce_max reduce_prod: x -> without (or with 1 for) some axes. The order of the
+// additions depends on shapes only. Without elements: 0, minus infinity, and 1. sum_squares: x ->
+// the sum of x x, in float64. float32 is added up in float64 (reduce_cpu.cc says why).
 #include <limits>
 
 #include "common/kernels/grid/grid.h"
@@ -18,6 +18,19 @@ struct SumOf {
   template <typename T>
   static COHORT_HD T Of(T a, T b) {
     return a + b;
+  }
+};
+
+struct ProdOf {
+  template <typename T>
+  using Wide = double;
+  template <typename T>
+  static COHORT_HD T Empty() {
+    return T{1};
+  }
+  template <typename T>
+  static COHORT_HD T Of(T a, T b) {
+    return a * b;
   }
 };
 
@@ -208,6 +221,7 @@ DeviceKernelOr CreateReduce(const Node& node, const Program& program) {
     using T = decltype(t);
     if (node.op == "sum_squares") return MakeSumSquares<T>(program.type(node.inputs[0]));
     if (node.op == "reduce_max") return Make<MaxOf, T>(node, program);
+    if (node.op == "reduce_prod") return Make<ProdOf, T>(node, program);
     return Make<SumOf, T>(node, program);
   });
 }

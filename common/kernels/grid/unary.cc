@@ -1,4 +1,5 @@
-// neg exp log sqrt square abs floor relu sigmoid tanh erf softplus clip cast: x -> y.
+// neg exp expm1 log log1p sqrt rsqrt square abs floor round sign sin cos atan relu sigmoid tanh erf
+// softplus clip cast stop_gradient logical_not: x -> y.
 // relu_grad clip_grad: (grad, x) -> grad where x is in a range, else 0.
 #include "common/kernels/grid/grid.h"
 #include "common/kernels/scalar_ops.h"
@@ -114,6 +115,18 @@ DeviceKernelOr CreateUnary(const Node& node, const Program& program) {
   if (node.op == "square") return Map<scalar::Square>(node, program);
   if (node.op == "abs") return Map<scalar::Abs>(node, program);
   if (node.op == "floor") return Map<scalar::Floor>(node, program);
+  if (node.op == "round") return Map<scalar::Round>(node, program);
+  if (node.op == "sign") return Map<scalar::Sign>(node, program);
+  if (node.op == "log1p") return Map<scalar::Log1p>(node, program);
+  if (node.op == "expm1") return Map<scalar::Expm1>(node, program);
+  if (node.op == "rsqrt") return Map<scalar::Rsqrt>(node, program);
+  if (node.op == "sin") return Map<scalar::Sin>(node, program);
+  if (node.op == "cos") return Map<scalar::Cos>(node, program);
+  if (node.op == "atan") return Map<scalar::Atan>(node, program);
+  if (node.op == "stop_gradient") return Map<scalar::Identity>(node, program);
+  if (node.op == "logical_not") {
+    return MakeUnary<bool, bool>(node, program, scalar::LogicalNot());
+  }
   if (node.op == "relu") return Map<scalar::Relu>(node, program);
   if (node.op == "sigmoid") return Map<scalar::Sigmoid>(node, program);
   if (node.op == "tanh") return Map<scalar::Tanh>(node, program);
