@@ -8,8 +8,8 @@
 #include "common/base/status.h"
 #include "common/graph/device_name.h"
 #include "common/graph/expr.h"
-#include "common/model/layers/layer.h"
 #include "common/model/layers/layer_names.h"
+#include "common/model/layers/masks.h"
 #include "common/schema/class_registry.h"
 #include "proto/parameter_server.pb.h"
 
@@ -117,7 +117,7 @@ Expr Layer::operator()(StepTrace* step, const std::vector<Expr>& inputs) const {
   builder->Fail(output.status());
   builder->AnnotateError(state_->where);
   if (!builder->status().ok()) return Expr();
-  if (output->logits.valid()) step->logits_[output->value.id()] = output->logits;
+  step->outputs_[output->value.id()] = *output;
   return output->value;
 }
 
@@ -144,7 +144,7 @@ absl::StatusOr<LayerOutput> Layer::Call(StepTrace* step, const std::vector<Expr>
     COHORT_RETURN_IF_ERROR(CheckKeys(context));
     std::tie(context.keys, context.places) = Unique(Cast(context.inputs[0].value, DType::kInt64));
   }
-  COHORT_ASSIGN_OR_RETURN(const LayerOutput output, state_->layer_class->build(&context));
+  COHORT_ASSIGN_OR_RETURN(const LayerOutput output, BuildLayer(*state_->layer_class, &context));
   for (const v1::VariableSpec& spec : specs) {
     if (!spec.trainable()) step->frozen_.insert(spec.name());
   }

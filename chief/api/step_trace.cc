@@ -33,8 +33,8 @@ Expr StepTrace::Lookup(const Variable& table, Expr ids) {
 }
 
 LayerOutput StepTrace::OutputOf(Expr value) const {
-  const auto it = logits_.find(value.id());
-  return {value, it == logits_.end() ? Expr() : it->second};
+  const auto it = outputs_.find(value.id());
+  return it == outputs_.end() ? LayerOutput(value) : it->second;
 }
 
 Expr StepTrace::Loss(const KerasClass& loss, Expr prediction, Expr label) {

@@ -64,8 +64,9 @@ class StepTrace {
   const int64_t batch_size_;
   const StepMode mode_;
   ProgramBuilder builder_;
-  const int batch_;                            // the symbol of the batch's axis
-  std::map<ValueId, Expr> logits_;             // by the value that a layer made of them
+  const int batch_;  // the symbol of the batch's axis
+  // By its value: what a layer returned, with logits and mask.
+  std::map<ValueId, LayerOutput> outputs_;
   std::set<std::string, std::less<>> frozen_;  // variables of layers that are not trainable
   std::map<std::string, Expr> penalties_;      // regularizers' summands of the loss, by variable
 };

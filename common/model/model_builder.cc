@@ -11,6 +11,7 @@
 #include "common/graph/program_builder.h"
 #include "common/model/clipped_pushes.h"
 #include "common/model/layer_graph.h"
+#include "common/model/layers/masks.h"
 #include "common/model/losses/loss.h"
 #include "common/model/metrics/metric.h"
 #include "common/model/row_keys.h"
@@ -152,7 +153,7 @@ class ProgramMaker {
       if (layer.layer_class->takes_keys) {
         COHORT_RETURN_IF_ERROR(row_keys_.Set(index, outputs_, weighted_, &context));
       }
-      COHORT_ASSIGN_OR_RETURN(output, layer.layer_class->build(&context));
+      COHORT_ASSIGN_OR_RETURN(output, BuildLayer(*layer.layer_class, &context));
     }
     builder_.SetScope("");
     builder_.SetDevice("");
@@ -220,6 +221,20 @@ class ProgramMaker {
     Expr weight;  // total / weight is the loss
   };
 
+  // A mean over the elements, or over those of the steps that count (apply_mask of
+  // keras/src/losses/loss.py).
+  static absl::StatusOr<LossSums> SumsOf(Expr elements, Expr mask) {
+    if (!elements.valid() || !mask.valid()) {
+      return LossSums{ReduceSum(elements), NumElements(elements)};
+    }
+    COHORT_ASSIGN_OR_RETURN(const MaskedElements kept, MaskElements(elements, mask));
+    return LossSums{ReduceSum(kept.elements), kept.count};
+  }
+
+  static Expr AtLeastOne(Expr count) {
+    return Maximum(count, count.builder()->Scalar(1, count.dtype()));
+  }
+
   // With several outputs the total is a sum over records, because means over other axes differ:
   // sum(loss weight * sum(elements) / elements per record), divided by the number of records.
   absl::Status MakeLosses() {
@@ -233,7 +248,9 @@ class ProgramMaker {
       auto elements =
           ElementwiseLoss((*given)->loss_class(), prediction, arguments_.at(output.label));
       if (!elements.ok()) return At(InOutput(elements.status(), output), "compile.loss");
-      const LossSums part{ReduceSum(*elements), NumElements(*elements)};
+      const auto sums = SumsOf(*elements, prediction.mask);
+      if (!sums.ok()) return At(InOutput(sums.status(), output), "compile.loss");
+      const LossSums& part = *sums;
       if (!part.total.valid()) return At(builder_.status(), "compile.loss");
       parts.emplace_back(output.name + "_loss", part);
       if (graph_.outputs.size() == 1 && (*given)->weight() == 1) {
@@ -242,7 +259,11 @@ class ProgramMaker {
       }
       const double factor =
           (*given)->weight() / static_cast<double>(ElementsPerRecord(elements->type()));
-      const Expr weighted = factor * part.total;
+      Expr weighted = factor * part.total;
+      if (prediction.mask.valid()) {
+        // The mean over the steps that count, for each record.
+        weighted = weighted * (NumElements(*elements) / AtLeastOne(part.weight));
+      }
       loss.total = loss.total.valid() ? loss.total + weighted : weighted;
       loss.weight = DimSize(*elements, 0);
     }

@@ -16,6 +16,7 @@ absl::StatusOr<LayerOutput> BuildActivation(LayerContext* context) {
 LayerClass ActivationLayer() {
   return {.schema = LayerSchema("Activation", "Applies an activation function.",
                                 {ActivationArgument("activation", "", "The function.")}),
+          .mask = MaskRule::kPass,
           .build = BuildActivation};
 }
 

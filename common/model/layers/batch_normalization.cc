@@ -3,7 +3,7 @@
 
 #include "common/graph/expr.h"
 #include "common/model/layers/axes.h"
-#include "common/model/layers/layer.h"
+#include "common/model/layers/masks.h"
 #include "common/model/regularizers.h"
 
 namespace cohort {
@@ -64,15 +64,44 @@ Expr NormalizeByBatch(LayerContext* context, Expr x, const Weights& w) {
   return y;
 }
 
+struct Moments {
+  Expr mean, variance;  // [channels]
+};
+
+// Over what the mask, 0 or 1 and of the type of x, leaves in (_moments).
+Moments MaskedMoments(Expr x, Expr mask) {
+  std::vector<int64_t> axes;
+  for (int64_t i = 0; i + 1 < static_cast<int64_t>(x.rank()); ++i) axes.push_back(i);
+  constexpr double kEpsilon = 1e-7;
+  const Expr count = ReduceSum(mask, axes) + kEpsilon;
+  const Expr mean = ReduceSum(x * mask, axes) / count;
+  return {mean, ReduceSum(Square((x - mean) * mask), axes) / count};
+}
+
+// (x - mean) gamma / sqrt(variance + epsilon) + beta
+Expr NormalizeBy(const LayerContext& context, Expr x, const Moments& moments, const Weights& w) {
+  const Expr deviation = Sqrt(moments.variance + context.config.Float("epsilon"));
+  const Expr scale = w.gamma.valid() ? w.gamma / deviation : 1.0 / deviation;
+  const Expr shift = moments.mean * scale;
+  return x * scale + (w.beta.valid() ? w.beta - shift : -shift);
+}
+
+// As NormalizeByBatch, without the masked steps.
+Expr NormalizeByMasked(LayerContext* context, Expr x, Expr mask, const Weights& w) {
+  const Moments moments = MaskedMoments(x, mask);
+  const Expr y = NormalizeBy(*context, x, moments, w);
+  if (!y.valid()) return y;
+  PushAverage(context, "moving_mean", moments.mean);
+  PushAverage(context, "moving_variance", moments.variance);
+  return y;
+}
+
 // With the moving statistics: x * scale + offset.
 Expr NormalizeByMoving(LayerContext* context, Expr x, const Weights& w) {
   const auto read = [&](std::string_view suffix) {
     return context->builder->Read(context->VariableName(suffix), w.statistics);
   };
-  const Expr deviation = Sqrt(read("moving_variance") + context->config.Float("epsilon"));
-  const Expr scale = w.gamma.valid() ? w.gamma / deviation : 1.0 / deviation;
-  const Expr shift = read("moving_mean") * scale;
-  return x * scale + (w.beta.valid() ? w.beta - shift : -shift);
+  return NormalizeBy(*context, x, {read("moving_mean"), read("moving_variance")}, w);
 }
 
 absl::StatusOr<LayerOutput> BuildBatchNormalization(LayerContext* context) {
@@ -97,9 +126,17 @@ absl::StatusOr<LayerOutput> BuildBatchNormalization(LayerContext* context) {
   }
   const bool is_last = axis == rank - 1;
   const AxesLast moved = MoveLast(x.rank(), std::span(&axis, 1));
+  Expr mask = by_batch ? context->inputs[0].mask : Expr();
+  if (mask.valid()) {
+    COHORT_RETURN_IF_ERROR(CheckMask(mask, x.type()));
+    mask = BroadcastLike(Cast(MaskOver(mask, x.rank()), x.dtype()), x);
+    if (!is_last) mask = Transpose(mask, moved.there);
+  }
   if (!is_last) x = Transpose(x, moved.there);
   COHORT_ASSIGN_OR_RETURN(const Weights w, MakeWeights(context, x.type().dims.back().size));
-  const Expr y = by_batch ? NormalizeByBatch(context, x, w) : NormalizeByMoving(context, x, w);
+  const Expr y = mask.valid() ? NormalizeByMasked(context, x, mask, w)
+                 : by_batch   ? NormalizeByBatch(context, x, w)
+                              : NormalizeByMoving(context, x, w);
   return is_last ? y : Transpose(y, moved.back);
 }
 
@@ -125,6 +162,7 @@ LayerClass BatchNormalizationLayer() {
            Planned(Float("renorm_momentum", "").Default(0.99)),
            Bool("synchronized", "Only false: each worker normalizes by its own batch.")
                .Default(false)}),
+      .mask = MaskRule::kPass,
       .build = BuildBatchNormalization};
 }
 

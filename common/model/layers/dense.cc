@@ -45,6 +45,7 @@ LayerClass DenseLayer() {
                RegularizerArgument("kernel_regularizer"), RegularizerArgument("bias_regularizer"),
                Planned("kernel_constraint"), Planned("bias_constraint"), Planned("lora_rank"),
                Planned("lora_alpha"), Planned("quantization_config")}),
+          .mask = MaskRule::kPass,
           .build = BuildDense};
 }
 

@@ -19,6 +19,7 @@ LayerClass DropoutLayer() {
                    .Optional()
                    .NoneItems(),
                Int("seed", "Combined with the seed of the job; none counts as 0.").Optional()}),
+          .mask = MaskRule::kPass,
           .build = BuildDropout};
 }
 

@@ -2,13 +2,13 @@
 // pulled, and only those get a gradient. A regularizer depends on all rows, so with one the whole
 // table is pulled, and all of it gets a gradient, as in Keras.
 #include "common/graph/expr.h"
-#include "common/model/layers/layer.h"
+#include "common/model/layers/masks.h"
 #include "common/model/regularizers.h"
 
 namespace cohort {
 namespace {
 
-absl::StatusOr<LayerOutput> BuildEmbedding(LayerContext* context) {
+absl::StatusOr<LayerOutput> ReadTable(LayerContext* context) {
   const Config& config = context->config;
   if (config.Has("embeddings_regularizer") && context->trainable()) {
     COHORT_ASSIGN_OR_RETURN(
@@ -28,6 +28,12 @@ absl::StatusOr<LayerOutput> BuildEmbedding(LayerContext* context) {
   return Gather(rows, context->places);
 }
 
+absl::StatusOr<LayerOutput> BuildEmbedding(LayerContext* context) {
+  COHORT_ASSIGN_OR_RETURN(LayerOutput output, ReadTable(context));
+  if (context->config.Bool("mask_zero")) output.mask = NotEqual(context->inputs[0].value, 0);
+  return output;
+}
+
 }  // namespace
 
 LayerClass EmbeddingLayer() {
@@ -37,9 +43,11 @@ LayerClass EmbeddingLayer() {
                Int("output_dim", "Columns of the table.").AtLeast(1),
                InitializerArgument("embeddings_initializer", "RandomUniform", "First table."),
                RegularizerArgument("embeddings_regularizer"), Planned("embeddings_constraint"),
-               Planned(Bool("mask_zero", "").Default(false)), Planned("weights"),
-               Planned("lora_rank"), Planned("lora_alpha"), Planned("quantization_config")}),
+               Bool("mask_zero", "True: the steps with the id 0 are masked.").Default(false),
+               Planned("weights"), Planned("lora_rank"), Planned("lora_alpha"),
+               Planned("quantization_config")}),
           .takes_keys = true,
+          .mask = MaskRule::kOwn,
           .build = BuildEmbedding};
 }
 

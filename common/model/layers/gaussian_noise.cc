@@ -19,6 +19,7 @@ LayerClass GaussianNoiseLayer() {
               "GaussianNoise", "Adds normal numbers of mean 0 in training.",
               {Float("stddev", "Their standard deviation.").Between(0, 1),
                Int("seed", "Combined with the seed of the job; none counts as 0.").Optional()}),
+          .mask = MaskRule::kPass,
           .build = BuildGaussianNoise};
 }
 

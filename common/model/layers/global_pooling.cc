@@ -1,5 +1,6 @@
 // GlobalAveragePooling1D, GlobalAveragePooling2D, GlobalMaxPooling1D, GlobalMaxPooling2D
 // (keras/src/layers/pooling/base_global_pooling.py).
+#include "common/model/layers/masks.h"
 #include "common/model/layers/spatial.h"
 
 namespace cohort {
@@ -13,6 +14,17 @@ absl::StatusOr<LayerOutput> BuildGlobalPooling(LayerContext* context, size_t ran
   const std::vector<int64_t> axes =
       rank == 1 ? std::vector<int64_t>{1} : std::vector<int64_t>{1, 2};
   return reduce(x, axes, context->config.Bool("keepdims"));
+}
+
+// Steps that are masked do not count. A record without any step has no mean: NaN, as in Keras.
+absl::StatusOr<LayerOutput> BuildMeanOfSteps(LayerContext* context) {
+  const Expr mask = context->inputs[0].mask;
+  if (!mask.valid()) return BuildGlobalPooling(context, 1, ReduceMean);
+  COHORT_ASSIGN_OR_RETURN(const Expr x, SpatialInput(*context, 1));
+  COHORT_RETURN_IF_ERROR(CheckMask(mask, x.type()));
+  const bool keepdims = context->config.Bool("keepdims");
+  const Expr counts = Cast(MaskOver(mask, 3), x.dtype());
+  return ReduceSum(WithoutMasked(x, mask), {1}, keepdims) / ReduceSum(counts, {1}, keepdims);
 }
 
 LayerClass GlobalPoolingLayer(std::string_view name, std::string_view doc, size_t rank,
@@ -29,8 +41,11 @@ LayerClass GlobalPoolingLayer(std::string_view name, std::string_view doc, size_
 }  // namespace
 
 LayerClass GlobalAveragePooling1DLayer() {
-  return GlobalPoolingLayer("GlobalAveragePooling1D",
-                            "The mean over the steps of [batch, steps, features].", 1, ReduceMean);
+  LayerClass layer = GlobalPoolingLayer(
+      "GlobalAveragePooling1D",
+      "The mean over the steps of [batch, steps, features] that are not masked.", 1, ReduceMean);
+  layer.build = BuildMeanOfSteps;
+  return layer;
 }
 LayerClass GlobalAveragePooling2DLayer() {
   return GlobalPoolingLayer("GlobalAveragePooling2D",

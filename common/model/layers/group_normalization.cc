@@ -47,6 +47,7 @@ LayerClass GroupNormalizationLayer() {
                                 "Standardizes each group of channels of a record; then gamma x + "
                                 "beta.",
                                 std::move(arguments)),
+          .mask = MaskRule::kPass,
           .build = BuildGroupNormalization};
 }
 

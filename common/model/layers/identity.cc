@@ -5,6 +5,7 @@ namespace cohort {
 
 LayerClass IdentityLayer() {
   return {.schema = LayerSchema("Identity", "Its input.", {}),
+          .mask = MaskRule::kPass,
           .build = [](LayerContext* context) -> absl::StatusOr<LayerOutput> {
             return context->inputs[0];
           }};

@@ -25,12 +25,15 @@ class VariableSpec;
 struct LayerOutput {
   LayerOutput() = default;
   // Most layers return a value alone.
-  LayerOutput(Expr value, Expr logits = {}) : value(value), logits(logits) {}
+  LayerOutput(Expr value, Expr logits = {}, Expr mask = {})
+      : value(value), logits(logits), mask(mask) {}
 
   Expr value;
   // The input of the sigmoid or softmax that made the value, so that a cross entropy can start from
   // it; Keras keeps it in the same way (`_keras_logits`). No value if the value is neither.
   Expr logits;
+  // The steps that count (masks.h): bool, with the first axes of the value. No value: all count.
+  Expr mask;
 };
 
 // The inputs for building one layer into one program. The first axis of values is the batch.
@@ -77,6 +80,15 @@ struct LayerContext {
                                     bool row_reads);
 };
 
+// The mask of a layer's output (`supports_masking` and `compute_mask` in Keras). A layer that uses
+// masks finds them in LayerContext::inputs.
+enum class MaskRule {
+  kDrop,   // none
+  kPass,   // that of its first input
+  kMerge,  // the steps that any of its inputs has
+  kOwn,    // `build` sets it
+};
+
 // A Keras layer: its arguments, and the function that builds its ops. Each has a file of its own,
 // with the line of layer_list.h that names it.
 struct LayerClass {
@@ -86,6 +98,7 @@ struct LayerClass {
   // The input has keys of rows, which a step must know before it pulls anything. So it must not
   // depend on weights.
   bool takes_keys = false;
+  MaskRule mask = MaskRule::kDrop;
   // None for Input, which the model builder makes itself. Errors: InvalidArgument; the builder
   // keeps errors of ops.
   std::function<absl::StatusOr<LayerOutput>(LayerContext* context)> build;

@@ -32,6 +32,7 @@
   X(Input)                  \
   X(LayerNormalization)     \
   X(LeakyReLU)              \
+  X(Masking)                \
   X(MaxPooling1D)           \
   X(MaxPooling2D)           \
   X(Maximum)                \

@@ -33,6 +33,7 @@ LayerClass LayerNormalizationLayer() {
   return {.schema = LayerSchema("LayerNormalization",
                                 "Standardizes each record along axes; then gamma x + beta.",
                                 std::move(arguments)),
+          .mask = MaskRule::kPass,
           .build = BuildLayerNormalization};
 }
 

@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kPlannedLayers =
     "AdditiveAttention AlphaDropout Attention AveragePooling3D Bidirectional "
     "CategoryEncoding Conv3D Discretization EinsumDense GRU Hashing IntegerLookup LSTM "
-    "Lambda Masking MaxPooling3D MultiHeadAttention SimpleRNN TimeDistributed";
+    "Lambda MaxPooling3D MultiHeadAttention SimpleRNN TimeDistributed";
 
 }  // namespace
 

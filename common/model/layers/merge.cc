@@ -30,6 +30,7 @@ absl::StatusOr<LayerOutput> Merge(LayerContext* context, Expr (*combine)(Expr, E
 LayerClass MergeLayer(std::string_view name, std::string_view doc, Expr (*combine)(Expr, Expr)) {
   return {.schema = LayerSchema(name, doc, {}),
           .max_inputs = kAnyNumberOfInputs,
+          .mask = MaskRule::kMerge,
           .build = [combine](LayerContext* context) { return Merge(context, combine); }};
 }
 
@@ -49,6 +50,7 @@ LayerClass AddLayer() {
 LayerClass AverageLayer() {
   return {.schema = LayerSchema("Average", "The mean of its inputs, which broadcast.", {}),
           .max_inputs = kAnyNumberOfInputs,
+          .mask = MaskRule::kMerge,
           .build = BuildAverage};
 }
 

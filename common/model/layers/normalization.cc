@@ -99,6 +99,7 @@ LayerClass NormalizationLayer() {
                .Optional()
                .Nested(),
            Bool("invert", "True: mean + x sqrt(variance).").Default(false)}),
+      .mask = MaskRule::kPass,
       .build = BuildNormalization};
 }
 

@@ -30,6 +30,7 @@ LayerClass PReLULayer() {
               {InitializerArgument("alpha_initializer", "Zeros", "First alpha."),
                RegularizerArgument("alpha_regularizer"), Planned("alpha_constraint"),
                Ints("shared_axes", "Axes, from 1, along which one alpha serves all.").Optional()}),
+          .mask = MaskRule::kPass,
           .build = BuildPReLU};
 }
 

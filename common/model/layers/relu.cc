@@ -9,6 +9,7 @@ LayerClass ReLULayer() {
               {Float("max_value", "Largest value; none: no limit.").Optional().AtLeast(0),
                Float("negative_slope", "Slope below the threshold.").Default(0.0).AtLeast(0),
                Float("threshold", "The value below which x counts as 0.").Default(0.0).AtLeast(0)}),
+          .mask = MaskRule::kPass,
           .build = [](LayerContext* context) -> absl::StatusOr<LayerOutput> {
             return ReluWith(context->FloatInput(0), ReluOptionsOf(context->config));
           }};

@@ -30,6 +30,7 @@ LayerClass RescalingLayer() {
               "Rescaling", "x * scale + offset.",
               {Floats("scale", "The factor; a list: one for each element of the last axis."),
                Floats("offset", "The summand, likewise.").Default(0.0)}),
+          .mask = MaskRule::kPass,
           .build = BuildRescaling};
 }
 

@@ -16,6 +16,7 @@ LayerClass SpatialDropout(std::string_view name, std::vector<Argument> arguments
   const std::string doc =
       fmt::format("Sets random channels of {} to 0 in training, and scales the others.", axes);
   return {.schema = LayerSchema(name, doc, std::move(arguments)),
+          .mask = MaskRule::kPass,
           .build = [noise_shape, axes](LayerContext* context) -> absl::StatusOr<LayerOutput> {
             const Expr x = context->inputs[0].value;
             COHORT_RETURN_IF_ERROR(CheckAxes(x.type(), noise_shape.size(), axes));

@@ -18,6 +18,7 @@ LayerClass UnitNormalizationLayer() {
   return {.schema = LayerSchema(
               "UnitNormalization", "x, divided by its length along axes.",
               {Ints("axis", "The axes of a record.").Default(std::vector<int64_t>{-1})}),
+          .mask = MaskRule::kPass,
           .build = BuildUnitNormalization};
 }
 

@@ -61,7 +61,7 @@ void AlignRanks(Expr* label, LayerOutput* prediction) {
   };
   if (l.dims.size() == p.dims.size() + 1 && l.dims.back() == one) {
     if (p.dims.size() == 1) {
-      *prediction = Reshape(prediction->value, expanded(p));
+      *prediction = {Reshape(prediction->value, expanded(p)), {}, prediction->mask};
     } else {
       *label = Reshape(*label, squeezed(l));
     }
@@ -69,7 +69,7 @@ void AlignRanks(Expr* label, LayerOutput* prediction) {
     if (l.dims.size() == 1) {
       *label = Reshape(*label, expanded(l));
     } else {
-      *prediction = Reshape(prediction->value, squeezed(p));
+      *prediction = {Reshape(prediction->value, squeezed(p)), {}, prediction->mask};
     }
   }
 }

@@ -25,6 +25,7 @@ absl::StatusOr<MetricValue> RootOfSquaredError(const Config& config, LayerOutput
                                                Expr label) {
   COHORT_ASSIGN_OR_RETURN(MetricValue squared, SquaredError(config, prediction, label));
   squared.finalizer.set_class_name("RootMean");
+  squared.elements = {};  // Keras' class is no MeanMetricWrapper
   return squared;
 }
 

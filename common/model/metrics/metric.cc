@@ -1,5 +1,7 @@
 #include "common/model/metrics/metric.h"
 
+#include "common/model/layers/masks.h"
+
 namespace cohort {
 
 ClassSchema MetricSchema(std::string_view name, std::vector<std::string> aliases,
@@ -16,7 +18,11 @@ absl::StatusOr<MetricValue> MakeMetric(const v1::ClassConfig& config, LayerOutpu
                                        Expr label) {
   COHORT_ASSIGN_OR_RETURN(const MetricClass* metric, Metrics().Find(config.class_name()));
   if (!prediction.value.valid() || !label.valid()) return MetricValue{};
-  return metric->make(Config(config), prediction, label);
+  COHORT_ASSIGN_OR_RETURN(MetricValue value, metric->make(Config(config), prediction, label));
+  if (!value.elements.valid() || !prediction.mask.valid()) return value;
+  COHORT_ASSIGN_OR_RETURN(const MaskedElements kept, MaskElements(value.elements, prediction.mask));
+  value.accumulators = MeanOf(ReduceSum(kept.elements), kept.count).accumulators;
+  return value;
 }
 
 MetricValue MeanOf(Expr total, Expr count) {
@@ -26,7 +32,11 @@ MetricValue MeanOf(Expr total, Expr count) {
   return mean;
 }
 
-MetricValue MeanOf(Expr elements) { return MeanOf(ReduceSum(elements), NumElements(elements)); }
+MetricValue MeanOf(Expr elements) {
+  MetricValue mean = MeanOf(ReduceSum(elements), NumElements(elements));
+  mean.elements = elements;
+  return mean;
+}
 
 MetricValue MeanOf(Expr matches, DType dtype) { return MeanOf(Cast(matches, dtype)); }
 

@@ -19,6 +19,7 @@ namespace cohort {
 struct MetricValue {
   v1::ClassConfig finalizer;
   std::vector<MetricExpr> accumulators;
+  Expr elements = {};  // those whose mean it is; no value: it is another kind of metric
 };
 
 // A Keras metric: its arguments, and the function that computes it over a batch. Each has a file of
@@ -49,8 +50,9 @@ ClassRegistry<MetricClass>& Metrics();
 ClassSchema MetricSchema(std::string_view name, std::vector<std::string> aliases,
                          std::string_view doc, std::vector<Argument> arguments);
 
-// Computes the metric `config`, which is complete. No value if prediction or label has none.
-// Errors: InvalidArgument.
+// Computes the metric `config`, which is complete. No value if prediction or label has none. A mean
+// leaves out the steps that the prediction masks (MeanMetricWrapper of
+// keras/src/metrics/reduction_metrics.py). Errors: InvalidArgument.
 absl::StatusOr<MetricValue> MakeMetric(const v1::ClassConfig& config, LayerOutput prediction,
                                        Expr label);
 
