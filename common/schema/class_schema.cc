@@ -410,6 +410,12 @@ v1::ConfigValue ConfigOf(const std::vector<int64_t>& values) {
   for (const int64_t value : values) *result.mutable_list()->add_values() = ConfigOf(value);
   return result;
 }
+v1::ConfigValue ConfigOf(const std::vector<double>& values) {
+  v1::ConfigValue result;
+  result.mutable_list();
+  for (const double value : values) *result.mutable_list()->add_values() = ConfigOf(value);
+  return result;
+}
 v1::ConfigValue ConfigOf(const std::vector<std::string>& values) {
   v1::ConfigValue result;
   result.mutable_list();

@@ -25,6 +25,7 @@ v1::ConfigValue ConfigOf(double value);
 v1::ConfigValue ConfigOf(std::string_view value);
 inline v1::ConfigValue ConfigOf(const char* value) { return ConfigOf(std::string_view(value)); }
 v1::ConfigValue ConfigOf(const std::vector<int64_t>& values);
+v1::ConfigValue ConfigOf(const std::vector<double>& values);
 v1::ConfigValue ConfigOf(const std::vector<std::string>& values);
 v1::ConfigValue ConfigOf(v1::ClassConfig object);
 class SchemaSet;

@@ -49,12 +49,40 @@ CASES = [
     ("RandomZoom", {"height_factor": [0.5, 0.5], "width_factor": [-0.25, -0.25]}, SMALL, True),
     ("Rescaling", {"scale": 0.0078431372549, "offset": -1.0}, SMALL, True),
 ]
+COLORS = ("AutoContrast", "RandomBrightness", "RandomContrast", "RandomErasing", "RandomGrayscale", "RandomHue",
+          "RandomInvert", "RandomPosterization", "RandomSaturation", "Solarization")
+CASES += [
+    ("AutoContrast", {}, SMALL, True),
+    ("AutoContrast", {"value_range": [0, 400]}, ODD, False),
+    ("RandomBrightness", {"factor": [0.2, 0.2]}, SMALL, True),
+    ("RandomBrightness", {"factor": [-0.5, -0.5], "value_range": [0, 400]}, ODD, True),
+    ("RandomBrightness", {"factor": 0.2}, SMALL, False),
+    # Keras accepts these bounds, and 1 - -0.5 is 1 + 0.5.
+    ("RandomContrast", {"factor": [-0.5, 0.5]}, SMALL, True),
+    ("RandomContrast", {"factor": 0.0}, ODD, True),
+    ("RandomSaturation", {"factor": [0.3, 0.3]}, SMALL, True),
+    ("RandomSaturation", {"factor": [0.8, 0.8], "value_range": [0, 1]}, SMALL, True),
+    ("RandomHue", {"factor": [1.0, 1.0]}, SMALL, True),
+    ("RandomHue", {"factor": 0.5}, SMALL, False),
+    ("RandomGrayscale", {"factor": 1.0}, SMALL, True),
+    ("RandomGrayscale", {"factor": 0.0}, SMALL, True),
+    ("RandomInvert", {"factor": [1.0, 1.0]}, ODD, True),
+    ("RandomInvert", {"factor": 0.0}, SMALL, True),
+    ("RandomPosterization", {"factor": [3, 3]}, SMALL, True),
+    ("RandomPosterization", {"factor": [7, 7], "value_range": [0, 510]}, SMALL, True),
+    ("Solarization", {}, SMALL, True),
+    ("RandomErasing", {"scale": [1.0, 1.0], "factor": [1.0, 1.0], "fill_value": [1, 300, 7]}, SMALL, True),
+    ("RandomErasing", {"factor": 0.0}, SMALL, True),
+    ("RandomShear", {"x_factor": 0.0}, SMALL, True),
+]
 for mode in ("reflect", "wrap", "constant", "nearest"):
     for interpolation in ("bilinear", "nearest"):
         how = {"fill_mode": mode, "interpolation": interpolation, "fill_value": 7.5}
         CASES.append(("RandomRotation", {"factor": [0.1, 0.1], **how}, SMALL, True))
         CASES.append(("RandomRotation", {"factor": [-0.37, -0.37], **how}, ODD, True))
         CASES.append(("RandomZoom", {"height_factor": [0.9, 0.9], **how}, GRAY, True))
+        CASES.append(("RandomTranslation", {"height_factor": [0.4, 0.4], "width_factor": [-0.3, -0.3], **how},
+                      ODD, True))
 
 
 def rounded(values):
@@ -66,7 +94,9 @@ def transforms():
     for seed, (name, config, shape, training) in enumerate(CASES, 1):
         image = golden_data.integers(seed, shape, 256).astype(np.uint8)
         layer = getattr(keras.layers, name)(**config)
-        out = layer(image[None], training=training) if name.startswith("Random") else layer(image[None])
+        if name in COLORS:  # these layers fail for bytes, or compute in them
+            image = image.astype(np.float32)
+        out = layer(image[None], training=training) if name.startswith(("Random", "Solar")) else layer(image[None])
         made.append({"class_name": name, "config": config, "seed": seed, "shape": shape, "training": training,
                      "out": list(out.shape[1:]), "values": rounded(out)})
     return made
