@@ -62,7 +62,7 @@ inline Expr Cos(Expr x) { return Trace("cos", {x}); }
 inline Expr Atan(Expr x) { return Trace("atan", {x}); }
 // No gradient flows through these four.
 inline Expr Floor(Expr x) { return Trace("floor", {x}); }
-inline Expr Round(Expr x) { return Trace("round", {x}); }  // of two nearest, the even one
+inline Expr Round(Expr x) { return Trace("round", {x}); }  // halfway: to the even number
 inline Expr Sign(Expr x) { return Trace("sign", {x}); }
 inline Expr StopGradient(Expr x) { return Trace("stop_gradient", {x}); }  // x
 inline Expr Relu(Expr x) { return Trace("relu", {x}); }

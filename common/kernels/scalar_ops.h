@@ -107,7 +107,7 @@ struct Floor {
     return std::floor(x);
   }
 };
-// Of two nearest integers the even one.
+// To the nearest integer; halfway: to the even one.
 struct Round {
   template <typename T>
   static COHORT_HD T Of(T x) {
