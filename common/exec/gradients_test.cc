@@ -286,6 +286,41 @@ void AddBatchNorm(std::vector<GradientCase>* cases) {
   }
 }
 
+// With and without a mask, in both directions.
+void AddRecurrences(std::vector<GradientCase>* cases) {
+  const int64_t n = 2, steps = 3, units = 2;
+  for (const bool masked : {false, true}) {
+    for (const bool backwards : {false, true}) {
+      const auto options = [=](ProgramBuilder& b) {
+        RecurrenceOptions options{.backwards = backwards};
+        Tensor mask(DType::kBool, {n, steps});
+        for (size_t i = 0; i < 6; ++i) mask.mutable_values<bool>()[i] = i != 1 && i != 3;
+        if (masked) options.mask = b.Constant(mask);
+        return options;
+      };
+      cases->push_back(
+          {"lstm",
+           {{n, steps, 4 * units}, {units, 4 * units}},
+           [=](ProgramBuilder& b, const Exprs& e) { return Lstm(e[0], e[1], options(b)); }});
+      cases->push_back(
+          {"gru",
+           {{n, steps, 3 * units}, {units, 3 * units}, {3 * units}},
+           [=](ProgramBuilder& b, const Exprs& e) { return Gru(e[0], e[1], e[2], options(b)); }});
+      cases->push_back(
+          {"simple_rnn",
+           {{n, steps, units}, {units, units}},
+           [=](ProgramBuilder& b, const Exprs& e) { return SimpleRnn(e[0], e[1], options(b)); }});
+    }
+  }
+}
+
+// Ops whose rule is an error.
+bool IsLastDerivative(std::string_view op) {
+  const std::set<std::string_view> last = {"batch_norm_grad", "lstm_grad", "gru_grad",
+                                           "simple_rnn_grad"};
+  return last.contains(op);
+}
+
 std::vector<GradientCase> Cases() {
   std::vector<GradientCase> cases;
   AddElementwise(&cases);
@@ -295,6 +330,7 @@ std::vector<GradientCase> Cases() {
   AddPooling2D(&cases);
   AddConvolutions(&cases);
   AddBatchNorm(&cases);
+  AddRecurrences(&cases);
   return cases;
 }
 
@@ -379,7 +415,7 @@ TEST_CASE("every differentiable op is in the table") {
   for (const GradientCase& c : Cases()) tested.insert(c.op);
   for (const OpSchema& schema : AllOps()) {
     INFO(schema.name);
-    if (schema.name == "batch_norm_grad") continue;  // its rule is an error
+    if (IsLastDerivative(schema.name)) continue;
     if (schema.gradient != nullptr) REQUIRE(tested.contains(schema.name));
   }
 }
@@ -393,6 +429,23 @@ TEST_CASE("batch normalization refuses a second derivative") {
   REQUIRE(first.ok());
   const auto second = Gradients(ReduceSum(first->at(0)), std::vector<Expr>{x});
   CHECK(second.status().code() == absl::StatusCode::kUnimplemented);
+}
+
+TEST_CASE("a recurrence refuses a second derivative, and that of its gates") {
+  ProgramBuilder b("test");
+  const Expr x = b.Input("x", {DType::kFloat64, {{2}, {3}, {8}}});
+  const Expr kernel = b.Input("kernel", {DType::kFloat64, {{2}, {8}}});
+  const auto outputs = b.OpOutputs("lstm", std::vector<Expr>{x, kernel});
+  const auto first = Gradients(ReduceSum(outputs[0]), std::vector<Expr>{x});
+  REQUIRE(first.ok());
+  CHECK(Gradients(ReduceSum(first->at(0)), std::vector<Expr>{x}).status().code() ==
+        absl::StatusCode::kUnimplemented);
+  ProgramBuilder other("test");
+  const Expr x2 = other.Input("x", {DType::kFloat64, {{2}, {3}, {8}}});
+  const Expr kernel2 = other.Input("kernel", {DType::kFloat64, {{2}, {8}}});
+  const auto gates = other.OpOutputs("lstm", std::vector<Expr>{x2, kernel2})[2];
+  CHECK(Gradients(ReduceSum(gates), std::vector<Expr>{x2}).status().code() ==
+        absl::StatusCode::kUnimplemented);
 }
 
 TEST_CASE("every op has a CPU kernel or is the executor's own") {

@@ -260,4 +260,30 @@ BatchNormExprs BatchNormTrain(Expr x, Expr gamma, Expr beta, double epsilon) {
   return {outputs[0], outputs[1], outputs[2]};
 }
 
+namespace {
+
+Expr Recurrence(std::string_view op, std::vector<Expr> inputs, const RecurrenceOptions& options) {
+  for (const Expr& input : inputs) {
+    if (!input.valid()) return {};
+  }
+  if (options.mask.valid()) inputs.push_back(options.mask);
+  ProgramBuilder* const builder = inputs[0].builder();
+  const auto outputs = builder->OpOutputs(op, inputs, {{"backwards", options.backwards}});
+  return outputs.empty() ? Expr() : outputs[0];
+}
+
+}  // namespace
+
+Expr Lstm(Expr x, Expr kernel, const RecurrenceOptions& options) {
+  return Recurrence("lstm", {x, kernel}, options);
+}
+
+Expr Gru(Expr x, Expr kernel, Expr bias, const RecurrenceOptions& options) {
+  return Recurrence("gru", {x, kernel, bias}, options);
+}
+
+Expr SimpleRnn(Expr x, Expr kernel, const RecurrenceOptions& options) {
+  return Recurrence("simple_rnn", {x, kernel}, options);
+}
+
 }  // namespace cohort

@@ -155,6 +155,18 @@ struct BatchNormExprs {
 };
 BatchNormExprs BatchNormTrain(Expr x, Expr gamma, Expr beta, double epsilon);
 
+// Recurrences over the steps of x [n, steps, gates units], which is the product of a layer's input
+// and kernel, with the bias; `kernel` is that of the states. -> the states h [n, steps, units].
+struct RecurrenceOptions {
+  Expr mask;               // bool [n, steps]: where it is false, the state stays. Or no value
+  bool backwards = false;  // from the last step to the first
+};
+// Gates in the order of Keras: input, forget, candidate, output.
+Expr Lstm(Expr x, Expr kernel, const RecurrenceOptions& options);
+// Update, reset, candidate; the reset gate applies to the product of the states, with its bias.
+Expr Gru(Expr x, Expr kernel, Expr bias, const RecurrenceOptions& options);
+Expr SimpleRnn(Expr x, Expr kernel, const RecurrenceOptions& options);
+
 }  // namespace cohort
 
 #endif  // COHORT_COMMON_GRAPH_EXPR_H_

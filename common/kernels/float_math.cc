@@ -6,31 +6,16 @@
 #define HWY_TARGET_INCLUDE "common/kernels/float_math.cc"
 #include <hwy/foreach_target.h>
 // foreach_target.h first.
-#include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
+
+#include "common/kernels/float_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace cohort {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using D = hn::ScalableTag<float>;
-using V = hn::Vec<D>;
-
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-HWY_INLINE V LoadPadded(D d, const float* x, size_t n, float fill) {
-  HWY_ALIGN float lanes[hn::MaxLanes(D())];
-  hn::Store(hn::Set(d, fill), d, lanes);
-  for (size_t i = 0; i < n; ++i) lanes[i] = x[i];
-  return hn::Load(d, lanes);
-}
-
-HWY_INLINE void StorePartial(D d, V v, float* y, size_t n) {
-  HWY_ALIGN float lanes[hn::MaxLanes(D())];
-  hn::Store(v, d, lanes);
-  for (size_t i = 0; i < n; ++i) y[i] = lanes[i];
-}
 
 // y[i] = f(x[i]).
 template <class F>
@@ -42,12 +27,6 @@ HWY_INLINE void Map(const float* x, float* y, int64_t count, const F& f) {
   if (i < n) StorePartial(d, f(d, LoadPadded(d, x + i, n - i, 0.0f)), y + i, n - i);
 }
 
-// Highway's Exp wraps above its range and loses NaN.
-HWY_INLINE V SafeExp(D d, V x) {
-  const V y = hn::Exp(d, hn::Min(x, hn::Set(d, 89.0f)));
-  return hn::IfThenElse(hn::IsNaN(x), x, y);
-}
-
 // Highway's Log is defined for finite positive numbers only.
 HWY_INLINE V SafeLog(D d, V x) {
   const V infinity = hn::Set(d, kInfinity);
@@ -56,18 +35,6 @@ HWY_INLINE V SafeLog(D d, V x) {
   y = hn::IfThenElse(hn::Eq(x, infinity), infinity, y);
   return hn::IfThenElse(hn::Ge(x, hn::Zero(d)), y,
                         hn::Set(d, std::numeric_limits<float>::quiet_NaN()));
-}
-
-HWY_INLINE V Sigmoid(D d, V x) {
-  const V one = hn::Set(d, 1.0f);
-  return hn::Div(one, hn::Add(one, SafeExp(d, hn::Neg(x))));
-}
-
-HWY_INLINE V SafeTanh(D d, V x) {
-  // Beyond 10 the nearest float is 1.
-  const V bound = hn::Set(d, 10.0f);
-  const V y = hn::Tanh(d, hn::Min(hn::Max(x, hn::Neg(bound)), bound));
-  return hn::IfThenElse(hn::IsNaN(x), x, y);
 }
 
 // c[0] + c[1] x + c[2] x^2 + ...

@@ -34,6 +34,8 @@ std::string ExampleValue(const Argument& argument) {
       return argument.classes().Schemas().front()->name;
     case ArgumentType::kObjects:
       return fmt::format("{{a: {}}}", argument.classes().Schemas().front()->name);
+    case ArgumentType::kObjectList:
+      return fmt::format("[{}]", argument.classes().Schemas().front()->name);
   }
   return "";
 }
@@ -237,6 +239,15 @@ absl::Status ClassReader::ReadArgument(const Entry& entry, const std::string& pa
     return ReadClass(entry.value, path, argument.classes(), value->mutable_object());
   }
   if (argument.type == ArgumentType::kObjects) return ReadObjects(entry, path, argument, value);
+  if (argument.type == ArgumentType::kObjectList) {
+    COHORT_ASSIGN_OR_RETURN(const std::vector<YAML::Node> items, Items(entry.value, path));
+    value->mutable_list();
+    for (const YAML::Node& item : items) {
+      COHORT_RETURN_IF_ERROR(ReadClass(item, path, argument.classes(),
+                                       value->mutable_list()->add_values()->mutable_object()));
+    }
+    return absl::OkStatus();
+  }
   if (entry.value.IsMap()) return ReadMappedArgument(entry, path, schema, argument, value);
   const bool strings =
       argument.type == ArgumentType::kString || argument.type == ArgumentType::kStrings;

@@ -4,6 +4,7 @@
 #include "common/data/transform_class.h"
 #include "common/model/activations.h"
 #include "common/model/callbacks/callback.h"
+#include "common/model/layers/cells.h"
 #include "common/model/losses/loss.h"
 #include "common/model/metrics/metric.h"
 #include "common/model/partitioners.h"
@@ -18,6 +19,7 @@ std::string ClassReference() {
     const char* heading;
     const SchemaSet& classes;
   } kinds[] = {{"Layers", Layers()},
+               {"Cells", CellSchemas()},
                {"Activations", Activations()},
                {"Initializers", InitializerSchemas()},
                {"Regularizers", RegularizerSchemas()},

@@ -76,6 +76,11 @@ absl::StatusOr<Initializer> Initializer::Create(const v1::InitializerSpec& spec,
     init.kind_ = Kind::kIdentity;
     init.a_ = spec.value();
     init.columns_ = std::max<uint64_t>(1, spec.fan_out());
+  } else if (name == "OnesWithin") {
+    init.kind_ = Kind::kOnesWithin;
+    init.a_ = spec.value();
+    init.begin_ = spec.fan_in();
+    init.end_ = spec.fan_out();
   } else if (name == "Orthogonal") {
     init.kind_ = Kind::kMatrix;
     auto matrix = OrthogonalMatrix(spec.fan_in(), spec.fan_out(), spec.value(), [&](uint64_t i) {
@@ -87,7 +92,7 @@ absl::StatusOr<Initializer> Initializer::Create(const v1::InitializerSpec& spec,
   } else {
     return Unimplemented(
         "variable \"{}\": initializer \"{}\" is not one of GlorotUniform, RandomUniform, "
-        "RandomNormal, TruncatedNormal, Zeros, Ones, Constant, Identity, Orthogonal",
+        "RandomNormal, TruncatedNormal, Zeros, Ones, Constant, Identity, OnesWithin, Orthogonal",
         variable, name);
   }
   return init;
@@ -97,6 +102,12 @@ template <typename T>
 void Initializer::FillFloating(uint64_t begin, uint64_t end, T* out) const {
   if (kind_ == Kind::kConstant) {
     std::fill_n(out, end - begin, static_cast<T>(a_));
+    return;
+  }
+  if (kind_ == Kind::kOnesWithin) {
+    for (uint64_t i = begin; i != end; ++i) {
+      *out++ = static_cast<T>(i >= begin_ && i < end_ ? 1 : a_);
+    }
     return;
   }
   if (kind_ == Kind::kIdentity || kind_ == Kind::kMatrix) {

@@ -29,7 +29,8 @@ class InitializerSpec;
 class Initializer {
  public:
   // GlorotUniform, RandomUniform, RandomNormal, TruncatedNormal, Zeros, Ones, Constant, Identity,
-  // Orthogonal. (Others are special cases of these.) Errors: InvalidArgument that names the field;
+  // Orthogonal, and OnesWithin: 1 from element fan_in up to fan_out, `value` elsewhere, as a bias
+  // that begins with open forget gates. (Others are special cases of these.) Errors: InvalidArgument that names the field;
   // Unimplemented for a class that this build lacks.
   static absl::StatusOr<Initializer> Create(const v1::InitializerSpec& spec,
                                             std::string_view variable);
@@ -39,7 +40,15 @@ class Initializer {
   void Fill(DType dtype, uint64_t begin, uint64_t end, void* out) const;
 
  private:
-  enum class Kind : uint8_t { kConstant, kUniform, kNormal, kTruncated, kIdentity, kMatrix };
+  enum class Kind : uint8_t {
+    kConstant,
+    kUniform,
+    kNormal,
+    kTruncated,
+    kIdentity,
+    kOnesWithin,
+    kMatrix
+  };
   Initializer() = default;
 
   template <typename T>
@@ -50,6 +59,7 @@ class Initializer {
   double a_ = 0;          // the constant, the lower bound, the mean, the value of the diagonal
   double b_ = 0;          // the upper bound, the standard deviation
   uint64_t columns_ = 1;  // identity
+  uint64_t begin_ = 0, end_ = 0;                       // the elements that are 1; all others are a_
   std::shared_ptr<const std::vector<double>> matrix_;  // orthogonal
 };
 

@@ -36,6 +36,8 @@ std::string_view TypeName(ArgumentType type) {
       return "a class";
     case ArgumentType::kObjects:
       return "names with classes";
+    case ArgumentType::kObjectList:
+      return "a list of classes";
   }
   return "";
 }
@@ -160,6 +162,8 @@ class Completer {
         return ConvertObject(a, value, depth);
       case ArgumentType::kObjects:
         return ConvertObjects(a, value, depth);
+      case ArgumentType::kObjectList:
+        return ConvertObjectList(a, value, depth);
     }
     return Mistyped(a, value);
   }
@@ -226,6 +230,21 @@ class Completer {
     return result;
   }
 
+  absl::StatusOr<v1::ConfigValue> ConvertObjectList(const Argument& a, const v1::ConfigValue& value,
+                                                    int depth) {
+    v1::ConfigValue given, result;
+    if (value.has_list()) {
+      given = value;
+    } else {
+      *given.mutable_list()->add_values() = value;
+    }
+    result.mutable_list();
+    for (const v1::ConfigValue& item : given.list().values()) {
+      COHORT_ASSIGN_OR_RETURN(*result.mutable_list()->add_values(), ConvertObject(a, item, depth));
+    }
+    return result;
+  }
+
   static absl::Status Mistyped(const Argument& a, const v1::ConfigValue& value) {
     const std::string text = ConfigText(value).substr(0, 60);
     const std::string type = a.number_or_object()
@@ -279,6 +298,11 @@ Argument Objects(std::string_view name, const SchemaSet& (*classes)(), std::stri
   Argument a = Make(name, ArgumentType::kObjects, doc);
   a.classes = classes;
   a.usual_class = std::string(usual_class);
+  return a;
+}
+Argument ObjectList(std::string_view name, const SchemaSet& (*classes)(), std::string_view doc) {
+  Argument a = Make(name, ArgumentType::kObjectList, doc);
+  a.classes = classes;
   return a;
 }
 Argument Planned(Argument argument) {
@@ -378,6 +402,13 @@ std::vector<std::string> Config::Strings(std::string_view name) const {
   return values;
 }
 const v1::ClassConfig& Config::Object(std::string_view name) const { return Value(name).object(); }
+std::vector<v1::ClassConfig> Config::ObjectList(std::string_view name) const {
+  std::vector<v1::ClassConfig> objects;
+  for (const v1::ConfigValue& value : Value(name).list().values()) {
+    objects.push_back(value.object());
+  }
+  return objects;
+}
 std::map<std::string, v1::ClassConfig> Config::Objects(std::string_view name) const {
   std::map<std::string, v1::ClassConfig> objects;
   for (const auto& [key, value] : Value(name).object().config()) objects[key] = value.object();
@@ -480,6 +511,9 @@ std::string ReferenceOf(const ClassSchema& schema) {
     any = true;
     std::string type(TypeName(a.type));
     if (a.type == ArgumentType::kObject) type = a.classes().kind();
+    if (a.type == ArgumentType::kObjectList) {
+      type = fmt::format("a list of {}s", a.classes().kind());
+    }
     if (a.type == ArgumentType::kObjects) {
       type = fmt::format("{}s by their names", a.classes().kind());
     }

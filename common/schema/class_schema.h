@@ -39,7 +39,8 @@ enum class ArgumentType {
   kFloats,
   kStrings,
   kObject,
-  kObjects
+  kObjects,
+  kObjectList
 };
 
 // One argument of a class, under Keras' name. An argument without a default is required. The
@@ -106,6 +107,8 @@ Argument Object(std::string_view name, const SchemaSet& (*classes)(), std::strin
 // class.
 Argument Objects(std::string_view name, const SchemaSet& (*classes)(), std::string_view usual_class,
                  std::string_view doc);
+// One object of these classes, or a list of them: `[{LSTMCell: {units: 8}}, {GRUCell: {units: 4}}]`.
+Argument ObjectList(std::string_view name, const SchemaSet& (*classes)(), std::string_view doc);
 // An argument of Keras that is planned, with Keras' default. The second form: its default is None.
 Argument Planned(Argument argument);
 Argument Planned(std::string_view name);
@@ -146,6 +149,7 @@ class Config {
   std::vector<double> Floats(std::string_view name) const;
   std::vector<std::string> Strings(std::string_view name) const;
   const v1::ClassConfig& Object(std::string_view name) const;
+  std::vector<v1::ClassConfig> ObjectList(std::string_view name) const;
   // In the order of their names.
   std::map<std::string, v1::ClassConfig> Objects(std::string_view name) const;
   // The value, whatever its type is.

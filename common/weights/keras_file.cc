@@ -111,8 +111,9 @@ struct NamedDataset {
 
 // ------------------------------------------------------------------ Keras 3, .weights.h5
 
+// `cells` are those of StackedRNNCells.
 bool IsListOfLayers(std::string_view group) {
-  return group == "layers" || group == "_layer_checkpoint_dependencies";
+  return group == "layers" || group == "_layer_checkpoint_dependencies" || group == "cells";
 }
 
 // The datasets in groups "vars". A name is "inner/dense/0" for

@@ -145,6 +145,22 @@ int FeedMasks(Program* program) {
   return masks;
 }
 
+// The rate of each mask of a case, as keras_models.RecordedMasks numbers them.
+std::vector<double> MaskRates(const json& c) {
+  std::vector<double> rates;
+  for (const json& layer : c["model"]["layers"]) {
+    const auto name = layer["class_name"].get<std::string>();
+    const double states = layer.value("recurrent_dropout", 0.0);
+    const bool per_gate = states > 0 || layer.value("implementation", 2) == 1;
+    const int gates = !per_gate ? 1 : name == "LSTM" ? 4 : name == "GRU" ? 3 : 1;
+    for (const double rate : {layer.value("dropout", 0.0), states}) {
+      if (rate > 0) rates.insert(rates.end(), static_cast<size_t>(gates), rate);
+    }
+    if (name == "Dropout" && layer["rate"] > 0) rates.push_back(layer["rate"]);
+  }
+  return rates;
+}
+
 std::vector<double> ToDoubles(DType dtype, const void* data, int64_t count) {
   std::vector<double> out(static_cast<size_t>(count));
   for (size_t i = 0; i < out.size(); ++i) {
@@ -264,12 +280,7 @@ Tensor GoldenModel::MaskOf(int step, size_t argument, int64_t size) const {
   Dims dims;
   for (const Dim& d : type.dims) dims.push_back(d.bounded() ? d.size / kBatch * size : d.size);
   const int mask_number = -1 - arguments_[argument];
-  int number = mask_number;
-  double rate = 0;
-  for (const json& layer : case_["model"]["layers"]) {
-    if (layer["class_name"] == "Dropout" && layer["rate"] > 0 && number-- == 0)
-      rate = layer["rate"];
-  }
+  const double rate = MaskRates(case_).at(static_cast<size_t>(mask_number));
   Tensor u = UniformTensor(MaskSeed(seed_, step, mask_number), DType::kFloat64, dims, 0, 1);
   for (double& x : u.mutable_values<double>()) x = (x >= rate ? 1.0 : 0.0) / (1.0 - rate);
   if (dtype_ == DType::kFloat64) return u;

@@ -7,28 +7,49 @@ import golden_data
 
 
 class RecordedMasks:
-    """Stands in for the random bits of Keras' Dropout: a mask per layer, known by its seed generator.
+    """Stands in for the random bits of Keras' Dropout and recurrent cells: known masks.
 
-    A mask keeps where uniform(mask_seed, i) >= rate, and is scaled by 1 / (1 - rate) as Keras' is.
+    A mask keeps where uniform(mask_seed, i) >= rate, and is scaled by 1 / (1 - rate) as Keras' is. Masks
+    are numbered in the order of the layers, and in the order in which a layer asks for them.
     """
 
     def __init__(self, model):
-        self.layers = [l for l in model.layers if isinstance(l, keras.layers.Dropout) and l.rate > 0]
-        self.masks = {
-            id(l.seed_generator): tf.Variable(0.0, shape=tf.TensorShape(None), dtype=keras.config.floatx())
-            for l in self.layers
-        }
+        self.masks = []  # (rate, shape of a record, variable)
+        self.of_generator = {}
+        self.calls = {}
+        for layer in model.layers:
+            part = getattr(layer, "cell", layer)
+            if not hasattr(part, "seed_generator"):
+                continue
+            own = []
+            for rate, shape in _mask_shapes(layer, part):
+                variable = tf.Variable(0.0, shape=tf.TensorShape(None), dtype=keras.config.floatx())
+                self.masks.append((rate, shape, variable))
+                own.append(variable)
+            self.of_generator[id(part.seed_generator)] = own
         keras.src.backend.random.dropout = self._dropout
 
     def _dropout(self, inputs, rate, noise_shape=None, seed=None):
-        return inputs * tf.ensure_shape(self.masks[id(seed)], inputs.shape)
+        own = self.of_generator[id(seed)]
+        call = self.calls[id(seed)] = self.calls.get(id(seed), -1) + 1  # each trace asks for all
+        return inputs * tf.ensure_shape(own[call % len(own)], inputs.shape)
 
     def record(self, seed, step, size):
-        for number, layer in enumerate(self.layers):
-            shape = (size, *layer.output.shape[1:])
-            u = golden_data.uniform(golden_data.mask_seed(seed, step, number), int(np.prod(shape)))
-            mask = (u >= layer.rate) / (1.0 - layer.rate)
-            self.masks[id(layer.seed_generator)].assign(mask.reshape(shape))
+        for number, (rate, shape, variable) in enumerate(self.masks):
+            u = golden_data.uniform(golden_data.mask_seed(seed, step, number), size * int(np.prod(shape)))
+            variable.assign(((u >= rate) / (1.0 - rate)).reshape((size, *shape)))
+
+
+def _mask_shapes(layer, part):
+    """The rate and the shape for one record of each mask of a layer, of which `part` may be the cell."""
+    if isinstance(layer, keras.layers.Dropout):
+        return [(layer.rate, layer.output.shape[1:])] if layer.rate > 0 else []
+    if part is layer:
+        return []
+    count = getattr(part, "dropout_mask_count", 1)
+    inputs = layer.input[0] if isinstance(layer.input, list) else layer.input  # with its mask
+    masks = [(part.dropout, inputs.shape[2:]), (part.recurrent_dropout, (part.units,))]
+    return [mask for mask in masks for _ in range(count) if mask[0] > 0]
 
 
 def build(model_spec):
@@ -53,7 +74,17 @@ def _layer(spec):
     config = {key: value for key, value in spec.items() if key not in ("class_name", "inputs")}
     if spec["class_name"] == "Reshape":
         config["target_shape"] = tuple(config.pop("shape"))
-    return getattr(keras.layers, spec["class_name"])(**config)
+    return getattr(keras.layers, spec["class_name"])(**{k: _part(v) for k, v in config.items()})
+
+
+def _part(value):
+    """An argument; {"LSTMCell": {"units": 3}} is a layer or a cell."""
+    if isinstance(value, list):
+        return [_part(item) for item in value]
+    if isinstance(value, dict) and len(value) == 1 and hasattr(keras.layers, next(iter(value))):
+        ((name, config),) = value.items()
+        return getattr(keras.layers, name)(**{k: _part(v) for k, v in config.items()})
+    return value
 
 
 def sum_equal_rows(optimizer):

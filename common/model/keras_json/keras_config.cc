@@ -1,5 +1,6 @@
 #include "common/model/keras_json/keras_config.h"
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -71,6 +72,23 @@ bool IsNone(const v1::ConfigValue& value) {
   return value.value_case() == v1::ConfigValue::VALUE_NOT_SET;
 }
 
+absl::Status Prepare(const ClassSchema& schema, v1::ClassConfig* given);
+
+// The same for the objects of an argument.
+absl::Status PrepareObjects(const Argument& argument, v1::ConfigValue* value) {
+  if (value->has_list() && argument.type == ArgumentType::kObjectList) {
+    for (v1::ConfigValue& item : *value->mutable_list()->mutable_values()) {
+      COHORT_RETURN_IF_ERROR(PrepareObjects(argument, &item));
+    }
+  }
+  if (!value->has_object()) return absl::OkStatus();
+  if (!argument.takes_object() && argument.type != ArgumentType::kObjectList) {
+    return absl::OkStatus();
+  }
+  const auto inner = argument.classes().FindSchema(value->object().class_name());
+  return inner.ok() ? Prepare(**inner, value->mutable_object()) : absl::OkStatus();
+}
+
 // Removes arguments that the schema lacks and that are None, also in nested objects. Refuses values
 // that CompleteConfig would call mistyped, and that are only missing in this version.
 absl::Status Prepare(const ClassSchema& schema, v1::ClassConfig* given) {
@@ -85,11 +103,11 @@ absl::Status Prepare(const ClassSchema& schema, v1::ClassConfig* given) {
         ConfigText(value) != ConfigText(argument->default_value)) {
       return Unimplemented("`{}` of {} is not supported yet", key, schema.name);
     }
-    if (!value.has_object()) continue;
-    const std::string& class_name = value.object().class_name();
-    if (!argument->takes_object()) continue;
-    const auto inner = argument->classes().FindSchema(class_name);
-    if (inner.ok()) COHORT_RETURN_IF_ERROR(Prepare(**inner, value.mutable_object()));
+    // Keras writes null for a choice that job files call none, if its default is another one.
+    if (IsNone(value) && std::ranges::count(argument->choices, "none") > 0) {
+      value = ConfigOf("none");
+    }
+    COHORT_RETURN_IF_ERROR(PrepareObjects(*argument, &value));
   }
   for (const std::string& key : unused) given->mutable_config()->erase(key);
   return absl::OkStatus();

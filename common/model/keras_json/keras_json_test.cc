@@ -214,6 +214,48 @@ TEST_CASE("arguments of another version of Keras may be None, also those of init
   CHECK_THAT(ErrorOf(model), Catch::Contains("Dense has no argument \"to_come\""));
 }
 
+// A recurrent layer as Keras writes it, also inside of another one.
+json Recurrent(const std::string& class_name, const std::string& name, json config) {
+  config["return_sequences"] = true;
+  config["activity_regularizer"] = nullptr;
+  config["kernel_constraint"] = nullptr;
+  return Layer(class_name, name, std::move(config));
+}
+
+TEST_CASE("recurrent layers have variables by the names of their layers and cells") {
+  json backward = Recurrent("LSTM", "backward_words", {{"units", 3}, {"go_backwards", true}});
+  json cells = {Layer("LSTMCell", "lstm_cell", {{"units", 2}}),
+                Layer("GRUCell", "gru_cell", {{"units", 2}, {"kernel_constraint", nullptr}})};
+  const json stack = Layer("StackedRNNCells", "stacked", {{"cells", cells}});
+  json both = Layer("Bidirectional", "both",
+                    {{"layer", Recurrent("LSTM", "forward_words", {{"units", 3}})},
+                     {"backward_layer", backward},
+                     {"merge_mode", "sum"}});
+  json model = Sequential("text", {InputLayer("a", {4, 5}), both,
+                                   Layer("RNN", "rnn", {{"cell", stack}}), Dense("answer", 1)});
+  const std::vector<FeatureType> features = {{"a", DType::kFloat32, {4, 5}},
+                                             {"y", DType::kFloat32, {}}};
+  const JobFile job = MustRead(model);
+  const auto built = BuildModel(job.spec, features, &job.lines);
+  REQUIRE(built.status().message() == "");
+  Names names;
+  for (const v1::VariableSpec& variable : built->variables) {
+    if (variable.name().ends_with("recurrent_kernel")) names.push_back(variable.name());
+  }
+  CHECK(names == Names{"both/forward_words/lstm_cell/recurrent_kernel",
+                       "both/backward_words/lstm_cell/recurrent_kernel",
+                       "rnn/stacked/lstm_cell/recurrent_kernel",
+                       "rnn/stacked/gru_cell/recurrent_kernel"});
+  // Null is a choice of its own.
+  json& config = model["config"]["layers"][1]["config"];
+  config["merge_mode"] = nullptr;
+  const JobFile apart = MustRead(model);
+  CHECK_THAT(BuildModel(apart.spec, features, nullptr).status().ToString(),
+             Catch::Contains("merge_mode: none gives two outputs"));
+  config["layer"]["config"]["kernel_constraint"] = {{"class_name", "MaxNorm"}, {"config", {}}};
+  CHECK_THAT(ErrorOf(model), Catch::Contains("`kernel_constraint` of LSTM is not supported yet"));
+}
+
 TEST_CASE("the input of a sequential model under all of its names") {
   const auto shape_of = [](const json& model) {
     const JobFile job = MustRead(model);

@@ -7,6 +7,7 @@
   X(AveragePooling1D)       \
   X(AveragePooling2D)       \
   X(BatchNormalization)     \
+  X(Bidirectional)          \
   X(Concatenate)            \
   X(Conv1D)                 \
   X(Conv1DTranspose)        \
@@ -22,6 +23,7 @@
   X(ELU)                    \
   X(Embedding)              \
   X(Flatten)                \
+  X(GRU)                    \
   X(GaussianNoise)          \
   X(GlobalAveragePooling1D) \
   X(GlobalAveragePooling2D) \
@@ -30,6 +32,7 @@
   X(GroupNormalization)     \
   X(Identity)               \
   X(Input)                  \
+  X(LSTM)                   \
   X(LayerNormalization)     \
   X(LeakyReLU)              \
   X(Masking)                \
@@ -41,12 +44,14 @@
   X(Normalization)          \
   X(PReLU)                  \
   X(Permute)                \
+  X(RNN)                    \
   X(ReLU)                   \
   X(RepeatVector)           \
   X(Rescaling)              \
   X(Reshape)                \
   X(SeparableConv1D)        \
   X(SeparableConv2D)        \
+  X(SimpleRNN)              \
   X(Softmax)                \
   X(SpatialDropout1D)       \
   X(SpatialDropout2D)       \

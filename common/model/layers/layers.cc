@@ -12,9 +12,8 @@ namespace {
 
 // The most used of keras/src/layers that are missing.
 constexpr std::string_view kPlannedLayers =
-    "AdditiveAttention AlphaDropout Attention AveragePooling3D Bidirectional "
-    "CategoryEncoding Conv3D Discretization EinsumDense GRU Hashing IntegerLookup LSTM "
-    "Lambda MaxPooling3D MultiHeadAttention SimpleRNN TimeDistributed";
+    "AdditiveAttention AlphaDropout Attention AveragePooling3D CategoryEncoding Conv3D Discretization "
+    "EinsumDense Hashing IntegerLookup Lambda MaxPooling3D MultiHeadAttention TimeDistributed";
 
 }  // namespace
 
