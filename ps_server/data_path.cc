@@ -205,6 +205,15 @@ absl::StatusOr<std::shared_ptr<const TabletSet>> DataPath::TabletsOf(uint64_t ge
   return tablets;
 }
 
+absl::Status DataPath::SetLearningRates(uint64_t generation, const v1::LearningRates& rates) {
+  const std::shared_ptr<const TabletSet> tablets = this->tablets();
+  if (tablets == nullptr || generation != this->generation()) {
+    return Aborted("the learning rates are of a chief that has gone");
+  }
+  tablets->rules->set_rates()->Set(rates);
+  return absl::OkStatus();
+}
+
 absl::Status DataPath::SumStep(uint64_t generation, const v1::SumStep& sum,
                                const Progress& progress, v1::StepSummed* summed) {
   const CloseOrder step = StepOf(sum);

@@ -36,6 +36,7 @@ struct TabletSet {
   uint64_t timeline = 0;
   uint64_t term = 0;
   std::shared_ptr<const v1::StepPosition> position;  // where synchronous steps begin
+  std::shared_ptr<const LayoutRules> rules;          // the tablets use them
   std::vector<std::unique_ptr<Tablet>> tablets;      // by number
   mutable std::atomic<uint64_t> watermark{0};
 
@@ -102,6 +103,9 @@ class DataPath {
   // Errors: Aborted if another chief or other tablets have come meanwhile; those of Tablet::Close.
   absl::Status CloseStep(uint64_t generation, const v1::CloseStep& close, const Progress& progress);
   void AbandonStep(const v1::AbandonStep& abandon);
+  // Updates have these learning rates from now on. Errors: Aborted if another chief has come, or
+  // nothing is served.
+  absl::Status SetLearningRates(uint64_t generation, const v1::LearningRates& rates);
   // Waits for a close that is under way.
   CloseProgress closed_steps() const;
 

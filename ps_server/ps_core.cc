@@ -91,6 +91,11 @@ void PsCore::OnMessage(Connection connection, const v1::ChiefToPs& message) {
       env_.tablet_work(
           [this, abandon = message.abandon_step()] { data_path_.AbandonStep(abandon); });
       break;
+    case v1::ChiefToPs::kLearningRates:
+      // Behind the steps that the chief has closed before.
+      env_.tablet_work(
+          [this, asker, rates = message.learning_rates()] { OnLearningRates(asker, rates); });
+      break;
     case v1::ChiefToPs::kSnapshot:
       // Behind the steps that the chief has closed before.
       env_.tablet_work([this, asker, take = message.snapshot()] { OnSnapshot(asker, take); });
@@ -361,6 +366,13 @@ void PsCore::OnCloseStep(const Asker& asker, const v1::CloseStep& close) {
     }
   }
   if (env_.on_step_open) env_.on_step_open();
+}
+
+void PsCore::OnLearningRates(const Asker& asker, const v1::LearningRates& rates) {
+  const absl::Status set = data_path_.SetLearningRates(asker.generation, rates);
+  MutexLock lock(&mu_);
+  v1::PsToChief message;
+  if (set.ok()) Answer(asker, &message);
 }
 
 void PsCore::WakeParked() {

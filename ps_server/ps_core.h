@@ -165,6 +165,7 @@ class PsCore {
   void OnWatermark(uint64_t watermark) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnSumStep(const Asker& asker, const v1::SumStep& sum);
   void OnCloseStep(const Asker& asker, const v1::CloseStep& close);
+  void OnLearningRates(const Asker& asker, const v1::LearningRates& rates);
   // Requests may have an answer now: the step that they wait for is open, or will never be.
   void WakeParked();
 

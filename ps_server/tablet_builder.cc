@@ -44,6 +44,7 @@ absl::StatusOr<std::shared_ptr<TabletSet>> TabletBuilder::Build(const v1::Assign
   COHORT_RETURN_IF_ERROR(CheckLayout(layout));
   COHORT_RETURN_IF_ERROR(CheckMemory(assign, *rules));
   auto set = std::make_shared<TabletSet>();
+  set->rules = rules;
   uint64_t initialized = 0;
   for (const v1::TabletSpec& spec : layout.tablets()) {
     if (spec.ps() != assign.ps()) continue;
@@ -93,6 +94,7 @@ absl::Status TabletBuilder::Finish(const v1::AssignTablets& assign, uint64_t gen
   set->term = assign.term();
   set->position = std::make_shared<const v1::StepPosition>(assign.position());
   set->AdvanceWatermark(assign.floor().watermark());
+  set->rules->set_rates()->Set(assign.learning_rates());
   for (const auto& tablet : set->tablets) {
     tablet->BeginTimeline(assign.timeline(), assign.term(), generation,
                           std::max<uint64_t>(assign.position().open_step(), 1));

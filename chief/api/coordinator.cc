@@ -63,7 +63,10 @@ class CoordinatorImpl final : public ClusterCoordinator, private CoreEffects {
   }
   absl::StatusOr<bool> Done() override;
   std::vector<UnfinishedClosure> Unfinished() const override;
-  absl::Status EndEpoch() override;
+  absl::Status SetLearningRate(double rate, bool by_user) override;
+  void SetPaused(bool paused) override;
+  absl::Status EndEpoch(const v1::EpochRecord* record) override;
+  std::vector<v1::EpochRecord> History() const override;
   absl::Status SetMode(const ModeSettings& settings) override;
 
   absl::Status Checkpoint(bool finished) override { return checkpoints_->Take(finished).status(); }
@@ -75,6 +78,9 @@ class CoordinatorImpl final : public ClusterCoordinator, private CoreEffects {
   absl::StatusOr<std::map<std::string, Tensor>> ReadVariables() override;
   absl::Status AwaitServers() override { return restoration_->AwaitServers(); }
   absl::Status Restore() override { return restoration_->Restore(); }
+  absl::Status RestoreFrom(const std::string& checkpoint) override {
+    return restoration_->Restore(checkpoint);
+  }
 
   CoordinatorState state() const override;
   void Flush() override;
@@ -321,9 +327,14 @@ std::vector<UnfinishedClosure> CoordinatorImpl::Unfinished() const {
   return core_.get()->view().Unfinished();
 }
 
-absl::Status CoordinatorImpl::EndEpoch() {
+absl::Status CoordinatorImpl::EndEpoch(const v1::EpochRecord* record) {
   MutexLock lock(core_.mu());
-  return core_.get()->EndEpoch();
+  return core_.get()->EndEpoch(record);
+}
+
+std::vector<v1::EpochRecord> CoordinatorImpl::History() const {
+  MutexLock lock(core_.mu());
+  return core_.get()->history();
 }
 
 absl::Status CoordinatorImpl::SetMode(const ModeSettings& settings) {
@@ -335,6 +346,26 @@ absl::Status CoordinatorImpl::SetMode(const ModeSettings& settings) {
   if (core_.failed()) return core->TakeError();
   if (core->view().steps.mode().settings() == settings) return absl::OkStatus();
   return Aborted("the cluster was rolled back before the mode changed: set it again");
+}
+
+absl::Status CoordinatorImpl::SetLearningRate(double rate, bool by_user) {
+  MutexLock lock(core_.mu());
+  CoordinatorCore* const core = core_.get();
+  // A lost server never has the rate.
+  const auto changed = [core] {
+    return !core->view().steps.rates().changing() || !core->view().served();
+  };
+  COHORT_RETURN_IF_ERROR(core_.Wait(changed, CallWaits::kForever).status());
+  COHORT_RETURN_IF_ERROR(core->SetLearningRate(rate, by_user));
+  COHORT_RETURN_IF_ERROR(core_.Wait(changed, CallWaits::kForever).status());
+  if (core_.failed()) return core->TakeError();
+  if (core->view().served()) return absl::OkStatus();
+  return Unavailable("a parameter server was lost before it had the learning rate");
+}
+
+void CoordinatorImpl::SetPaused(bool paused) {
+  MutexLock lock(core_.mu());
+  if (core_.get() != nullptr) core_.get()->SetPaused(paused);
 }
 
 absl::StatusOr<std::map<std::string, Tensor>> CoordinatorImpl::ReadVariables() {

@@ -187,6 +187,8 @@ void FakePeer::OnPsMessage(Stream* stream, const v1::ChiefToPs& message) {
       ::mkdir(message.snapshot().directory().c_str(), 0777);
       answer.mutable_snapshot_written()->set_cut(message.snapshot().cut());
       break;
+    case v1::ChiefToPs::kLearningRates:
+      break;
     case v1::ChiefToPs::kPing:
       answer.mutable_pong()->mutable_figures()->set_memory_bytes(kFakeMemoryBytes);
       break;

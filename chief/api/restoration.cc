@@ -56,11 +56,11 @@ absl::Status Restoration::AwaitServers() {
   return in_time ? absl::OkStatus() : core_->GaveUp();
 }
 
-absl::Status Restoration::Restore() {
+absl::Status Restoration::Restore(const std::string& checkpoint) {
   const TimePoint deadline = core_->Deadline(options_->task_timeout_s);
   while (true) {
     COHORT_RETURN_IF_ERROR(WaitForServers(deadline));
-    const absl::Status status = RollBackOnce();
+    const absl::Status status = RollBackOnce(checkpoint);
     if (status.ok()) return status;
     const auto info = GetFailure(status);
     const bool again = info.has_value() && info->role == "ps" && info->retryable;
@@ -80,7 +80,21 @@ absl::Status Restoration::WaitForServers(TimePoint deadline) {
   return status;
 }
 
-absl::StatusOr<std::optional<CheckpointEntry>> Restoration::Choose(v1::Manifest* manifest) const {
+absl::StatusOr<std::optional<CheckpointEntry>> Restoration::Choose(const std::string& checkpoint,
+                                                                   v1::Manifest* manifest) const {
+  std::optional<CheckpointEntry> entry;
+  if (checkpoint.empty()) {
+    COHORT_ASSIGN_OR_RETURN(entry, NewestUsable());
+  } else {
+    COHORT_ASSIGN_OR_RETURN(entry, CheckpointAt(checkpoint));
+  }
+  if (!entry.has_value()) return entry;
+  COHORT_ASSIGN_OR_RETURN(*manifest, ReadManifest(entry->manifest));
+  COHORT_RETURN_IF_ERROR(CheckManifest(*manifest));
+  return entry;
+}
+
+absl::StatusOr<std::optional<CheckpointEntry>> Restoration::NewestUsable() const {
   std::vector<std::string> refusals;
   const auto refused = [&](const std::string& path, const absl::Status& why) {
     const std::string reason(why.message());
@@ -95,14 +109,11 @@ absl::StatusOr<std::optional<CheckpointEntry>> Restoration::Choose(v1::Manifest*
     if (refusals.empty()) return entry;
     // A silent start at step 0 would lose checkpoints that the user may still repair.
     return WithExitCode(
-        DataLoss(
-            "none of the {} checkpoints in {} can be used; the newest: {}. Repair or move "
-            "them away, give another checkpoint directory, or --fresh to start from the beginning",
-            refusals.size(), options_->checkpoint_dir, refusals.front()),
+        DataLoss("none of the {} checkpoints in {} can be used; the newest: {}. Repair or move "
+                 "them away, or give another checkpoint directory",
+                 refusals.size(), options_->checkpoint_dir, refusals.front()),
         ExitCode::kData);
   }
-  COHORT_ASSIGN_OR_RETURN(*manifest, ReadManifest(entry->manifest));
-  COHORT_RETURN_IF_ERROR(CheckManifest(*manifest));
   return entry;
 }
 
@@ -115,7 +126,7 @@ absl::Status Restoration::CheckManifest(const v1::Manifest& manifest) const {
                       ExitCode::kConfig);
 }
 
-absl::Status Restoration::RollBackOnce() {
+absl::Status Restoration::RollBackOnce(const std::string& checkpoint) {
   {
     // If a manifest were committed from now on, it would become the newest, and its retention could
     // delete the checkpoint that is found here and restored.
@@ -123,7 +134,7 @@ absl::Status Restoration::RollBackOnce() {
     core_->get()->DropCut();
   }
   v1::Manifest manifest;
-  COHORT_ASSIGN_OR_RETURN(const auto entry, Choose(&manifest));
+  COHORT_ASSIGN_OR_RETURN(const auto entry, Choose(checkpoint, &manifest));
   MutexLock lock(core_->mu());
   CoordinatorCore* const core = core_->get();
   done_.reset();

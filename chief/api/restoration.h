@@ -33,20 +33,24 @@ class Restoration {
   absl::Status ResumeOrRestore();
   // See TrainingCluster.
   absl::Status AwaitServers();
-  // Errors: DataLoss if there are checkpoints and none of them is valid; FailedPrecondition if they
-  // belong to another job; DeadlineExceeded that names the missing server.
-  absl::Status Restore();
+  // `checkpoint`: its directory; "": the newest one that is valid. Errors: DataLoss if there are
+  // checkpoints and none of them is valid; FailedPrecondition if they belong to another job;
+  // DeadlineExceeded that names the missing server.
+  absl::Status Restore(const std::string& checkpoint = "");
 
   // ------------------------------------------------------------- effect; the core's lock is held
   void OnRollbackDone(const absl::Status& status);
 
  private:
   absl::Status WaitForServers(TimePoint deadline);
-  absl::Status RollBackOnce();
+  absl::Status RollBackOnce(const std::string& checkpoint);
   // Returns an error if the job must not continue from this checkpoint.
   absl::Status CheckManifest(const v1::Manifest& manifest) const;
+  // Returns the newest checkpoint that is valid, or nullopt for the initial state.
+  absl::StatusOr<std::optional<CheckpointEntry>> NewestUsable() const;
   // Returns the checkpoint to restore, or nullopt for the initial state. Sets the manifest.
-  absl::StatusOr<std::optional<CheckpointEntry>> Choose(v1::Manifest* manifest) const;
+  absl::StatusOr<std::optional<CheckpointEntry>> Choose(const std::string& checkpoint,
+                                                        v1::Manifest* manifest) const;
   // Returns the newest checkpoint of this timeline, from which live servers have continued. If it
   // has none, returns the one from which the timeline began: a rollback has discarded newer ones on
   // disk. `began_from`: its manifest; "" = the beginning.

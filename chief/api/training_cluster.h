@@ -10,6 +10,7 @@
 #include "chief/api/remote_value.h"
 #include "chief/core/closure_spec.h"
 #include "chief/core/job_settings.h"
+#include "proto/checkpoint.pb.h"
 
 namespace cohort {
 
@@ -44,15 +45,26 @@ class TrainingCluster {
   // After a lost server: waits for it and rolls the whole cluster back to the newest checkpoint, or
   // to the initial state if there is none. Waits for task_timeout_s; the error names the server.
   virtual absl::Status Restore() = 0;
+  // The same with another checkpoint, by its directory.
+  virtual absl::Status RestoreFrom(const std::string& checkpoint) = 0;
 
   // Changes the consistency mode while the job runs, and waits until the change is durable. Errors:
   // InvalidArgument if the fields do not fit the mode; the reason why the mode stays as it was.
   virtual absl::Status SetMode(const ModeSettings& request) = 0;
 
+  // Sets the learning rate of all optimizers (-1: their own again) from the next update on, and
+  // waits until the change is durable and every server has it. `by_user`: it outlives a rollback,
+  // and a callback does not change it at the same place. Errors: the rate may or may not have
+  // changed; if a server is lost, Join returns that error.
+  virtual absl::Status SetLearningRate(double rate, bool by_user) = 0;
+
   // Closures of the job runner that must be scheduled again, by place.
   virtual std::vector<UnfinishedClosure> Unfinished() const = 0;
-  // Journals the epoch's metrics and starts those of the next epoch.
-  virtual absl::Status EndEpoch() = 0;
+  // Journals the epoch's metrics and starts those of the next epoch. `record`: what the epoch gave,
+  // for History; null: the job has no history.
+  virtual absl::Status EndEpoch(const v1::EpochRecord* record) = 0;
+  // The records that an earlier incarnation has journaled since the newest rollback or start.
+  virtual std::vector<v1::EpochRecord> History() const = 0;
   // Ends the job: when the end is durable, asks every task to end, and waits for that (10 s at
   // most). If the last checkpoint records that the job is finished, a full disk does not delay this
   // call. Errors: DeadlineExceeded if the journal does not accept the end within 30 s.

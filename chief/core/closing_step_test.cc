@@ -287,7 +287,7 @@ TEST_CASE("restarts, rollbacks and a repeated close continue with the scale") {
   behind.mutable_position()->set_open_step(7);
   behind.mutable_position()->set_next_place(13);
   behind.mutable_position()->mutable_loss_scale()->set_scale(512);
-  s.steps.TakeOver(std::nullopt, {&ahead, &behind});
+  s.steps.TakeOver(std::nullopt, {}, {&ahead, &behind});
   CHECK(s.steps.open().loss_scale() == 256);
   s.steps.Resume();
   CHECK(s.CloseTo(1).step() == 7);

@@ -52,7 +52,8 @@ void CoordinatorCore::Enter(absl::StatusOr<Phase> phase) {
 DispatchGate CoordinatorCore::Gate() const {
   return {.open = phase() == Phase::kReady && served() && !end_.begun() && view_.all_ps_there() &&
                   !rollback_.active(),
-          .training = steps_.sync() || !cut_.holds_dispatch(),
+          .training = steps_.sync() ? !paused_ || !steps_.open().empty()
+                                    : !paused_ && !cut_.holds_dispatch(),
           .ids_end = std::min(scheduler_.durable_end(),
                               settlement_.watermark() + context_.options.max_ids_ahead)};
 }
@@ -252,6 +253,23 @@ absl::Status CoordinatorCore::SetMode(const ModeSettings& settings) {
   return steps_.SetMode(settings);
 }
 
+absl::Status CoordinatorCore::SetLearningRate(double rate, bool by_user) {
+  const Advancing advancing(this);
+  if (phase() != Phase::kReady || !served() || rollback_.active() || end_.begun()) {
+    return FailedPrecondition("the learning rate cannot change while the variables are not served");
+  }
+  if (steps_.rates().changing()) {
+    return FailedPrecondition("another change of the learning rate is under way");
+  }
+  steps_.SetLearningRate(rate, by_user, scheduler_.next_place());
+  return absl::OkStatus();
+}
+
+void CoordinatorCore::SetPaused(bool paused) {
+  const Advancing advancing(this);
+  paused_ = paused;
+}
+
 void CoordinatorCore::OnPsUnreachable(int worker, const v1::PsUnreachable& report) {
   if (report.ps() >= context_.options.ps.size() || !membership_.adopted(WorkerTask(worker))) return;
   const Task ps = PsTask(static_cast<int>(report.ps()));
@@ -310,6 +328,8 @@ void CoordinatorCore::OnRecovered(absl::StatusOr<Recovered> recovered) {
   SetTimeline(recovered->timeline);
   AddCounters(*recovered);
   recovered_mode_ = recovered->mode;
+  recovered_rates_ = recovered->rates;
+  history_ = recovered->history;
   variables_.Restore(*recovered);
   cut_.SkipTo(recovered->next_cut);
   outbox_.SetNextRecord(recovered->next_record);
@@ -333,7 +353,7 @@ void CoordinatorCore::OnJournaled(const absl::StatusOr<uint64_t>& durable) {
     Enter(Phase::kReady);
     std::vector<const v1::PsHello*> hellos;
     for (int ps = 0; ps < membership_.ps(); ++ps) hellos.push_back(&servers_.hello(ps));
-    const uint64_t end = steps_.TakeOver(recovered_mode_, hellos).next_place();
+    const uint64_t end = steps_.TakeOver(recovered_mode_, recovered_rates_, hellos).next_place();
     const bool refuse = steps_.sync() && !context_.options.test_faults.counts_older_results;
     if (refuse) unfinished_.RefuseResultsFrom(end);
     for (int worker = 0; worker < membership_.workers(); ++worker) {
@@ -347,11 +367,11 @@ void CoordinatorCore::OnJournaled(const absl::StatusOr<uint64_t>& durable) {
   scheduler_.OnJournaled(record);
 }
 
-absl::Status CoordinatorCore::EndEpoch() {
+absl::Status CoordinatorCore::EndEpoch(const v1::EpochRecord* record) {
   if (rollback_.holds_settlement()) {
     return FailedPrecondition("epoch {} is being rolled back: it cannot end", settlement_.epoch());
   }
-  settlement_.EndEpoch(context_.now_us);
+  settlement_.EndEpoch(context_.now_us, record);
   closures_.EndEpoch();
   return absl::OkStatus();
 }
@@ -450,6 +470,9 @@ void CoordinatorCore::FillCut(v1::Manifest* manifest) const {
     closures_.FillPending(chief, &next_place);
   }
   if (steps_.mode().change().has_value()) *chief->mutable_mode() = *steps_.mode().change();
+  if (const v1::LearningRates& rates = steps_.rates().rates(); rates.rates_size() > 0) {
+    *chief->mutable_learning_rates() = rates;
+  }
   settlement_.Fill(chief);
   chief->set_next_closure(scheduler_.reserved_end());
   chief->set_next_place(next_place);
@@ -492,6 +515,9 @@ absl::Status CoordinatorCore::RollBack(const v1::Manifest* manifest, const std::
   DropCut();
   cut_.ForgetFinish();
   if (manifest != nullptr) cut_.SkipTo(manifest->cut() + 1);
+  v1::LearningRates rates =
+      RatesAfterRollback(target.chief.learning_rates(), steps_.rates().rates());
+  if (rates.rates_size() > 0) *target.chief.mutable_learning_rates() = std::move(rates);
   rollback_.Begin(std::move(target), variables_.layout(), servers_.SharingMemory(),
                   context_.now_us);
   return absl::OkStatus();
@@ -509,6 +535,7 @@ void CoordinatorCore::RaiseTimeline() {
   settlement_.Reset(target.pending.empty() ? target.reserved_end : target.pending.front(),
                     target.reserved_end, target.pending);
   settlement_.SetFoldedFrom(target.chief, target.epoch);
+  history_.clear();
   setup_.RecreateReaders();
 }
 

@@ -104,15 +104,22 @@ class CoordinatorCore {
   absl::StatusOr<uint64_t> StartCut(bool finished);
   // Abandons the active cut, if there is one, because a rollback follows.
   void DropCut();
-  // The epoch's figures are complete: journals them, and starts those of the next epoch. Errors:
-  // FailedPrecondition while a Rollback record is being journaled, and after that rollback has
-  // failed.
-  absl::Status EndEpoch();
+  // The epoch's figures are complete: journals them, and starts those of the next epoch. `record`:
+  // what it gave, for the history; null: there is no history. Errors: FailedPrecondition while a
+  // Rollback record is being journaled, and after that rollback has failed.
+  absl::Status EndEpoch(const v1::EpochRecord* record);
   // Clients begin (or cease) to wait for closures: see Steps::AddWaiting.
   void AddWaiting(int clients);
   // Changes the mode at the next boundary (Steps::SetMode). Errors: FailedPrecondition if the
   // variables are not served, or another change is under way.
   absl::Status SetMode(const ModeSettings& settings);
+  // Sets the learning rate from the next update on (Steps::SetLearningRate). The change ends when
+  // view().steps.rates() is not changing() any more. Errors: FailedPrecondition if the variables
+  // are not served, or another change is under way.
+  absl::Status SetLearningRate(double rate, bool by_user);
+  // While it is paused, no training closure begins, but a synchronous step that is open is
+  // completed.
+  void SetPaused(bool paused);
   // Writes a settle record now if something has changed. Returns the record that makes everything
   // durable.
   uint64_t Flush();
@@ -122,6 +129,9 @@ class CoordinatorCore {
 
   // ------------------------------------------------------------- state
   const CoreView& view() const { return view_; }
+  bool paused() const { return paused_; }
+  // What the journal had of the epochs that ended since the last rollback, when the chief started.
+  const std::vector<v1::EpochRecord>& history() const { return history_; }
 
  private:
   // Advances the core at the end of an input. An exception, which only the crash points of the
@@ -196,6 +206,9 @@ class CoordinatorCore {
   JobEnd end_;                     // the walk of Stop
   ClusterCounters counters_;       // lost tasks, rollbacks, restarts
   std::optional<v1::ModeChange> recovered_mode_;  // from the journal
+  v1::LearningRates recovered_rates_;             // from the journal
+  std::vector<v1::EpochRecord> history_;          // from the journal
+  bool paused_ = false;
   bool recall_due_ = false;         // a cut begins, or workers may have received closures since
   int64_t stranded_since_us_ = -1;  // when work began to wait without an available worker
   absl::Status failure_;            // kFailed: why

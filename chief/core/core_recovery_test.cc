@@ -327,7 +327,7 @@ TEST_CASE("an epoch's figures are journaled, and the next begins with none") {
   world.StartServing();
   world.ScheduleAll(3);
   world.Quiesce();
-  REQUIRE(world.core().EndEpoch().ok());
+  REQUIRE(world.core().EndEpoch(nullptr).ok());
   CHECK(world.core().view().settlement.metrics().empty());
   world.Quiesce();
   world.KillChief();
@@ -348,7 +348,7 @@ TEST_CASE("after the record of a failed rollback, nothing from before it is jour
   world.Disconnect(PsTask(0));  // while its record is being written
   REQUIRE(world.rollbacks_done.size() == 2);
   CHECK(!world.rollbacks_done[1].ok());
-  CHECK(absl::IsFailedPrecondition(world.core().EndEpoch()));
+  CHECK(absl::IsFailedPrecondition(world.core().EndEpoch(nullptr)));
   SECTION("the record is still under way") {
     world.core().Stop("enough", false);
     CHECK(world.core().view().phase() == CoordinatorCore::Phase::kReady);

@@ -2,6 +2,7 @@
 #define COHORT_CHIEF_CORE_CORE_STATE_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "chief/core/core_counters.h"
@@ -19,6 +20,10 @@ struct CoreState {
   uint64_t synchronous_steps = 0;  // closed ones
   // The optimizers' next one: mode sync, the open step's; else about that of the last result.
   uint64_t iteration = 0;
+  // Rates that were set while the job runs: of that iteration, and of the one before. nullopt: the
+  // optimizer has its own.
+  std::optional<double> learning_rate;
+  std::optional<double> last_learning_rate;
   uint64_t timeline = 0;
   uint64_t generation = 0;
   std::vector<MetricState> metrics;  // folded over the current epoch

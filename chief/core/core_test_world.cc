@@ -370,6 +370,7 @@ void TestWorld::Restore(int i, const v1::AssignTablets& assign) {
   p.has_tablet = true;
   p.timeline = assign.timeline();
   p.term = assign.term();
+  p.learning_rates = assign.learning_rates();
   p.watermark = assign.floor().watermark();
   p.closed.clear();
   for (const v1::ClosureRange& range : assign.floor().closed()) {
@@ -423,6 +424,9 @@ void TestWorld::PsHandle(int i, const v1::ChiefToPs& message) {
       out.mutable_snapshot_written()->add_files()->set_name(fmt::format("ps{}", i));
       break;
     }
+    case v1::ChiefToPs::kLearningRates:
+      p.learning_rates = message.learning_rates();
+      break;
     default:
       return;
   }

@@ -35,6 +35,7 @@ struct FakePs {
   std::vector<std::pair<uint64_t, uint64_t>> closed;
   std::deque<v1::ChiefToPs> in;
   std::deque<v1::PsToChief> out;
+  v1::LearningRates learning_rates;
   bool refuse_snapshots = false;  // a full disk
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/optimizers/learning_rates.h"
+
 namespace cohort {
 
 CoreState CoreView::State() const {
@@ -15,6 +17,9 @@ CoreState CoreView::State() const {
           ? steps.open().begin().iteration()
           : static_cast<uint64_t>(std::max<int64_t>(
                 steps.mode().iteration_offset() + static_cast<int64_t>(settlement.steps()), 0));
+  const v1::LearningRates& rates = steps.rates().rates();
+  state.learning_rate = RateAt(rates, state.iteration);
+  state.last_learning_rate = RateAt(rates, std::max<uint64_t>(state.iteration, 1) - 1);
   state.timeline = timeline();
   state.generation = outbox.generation();
   for (const auto& [name, metric] : settlement.metrics()) {

@@ -5,6 +5,7 @@
 
 #include "chief/core/finished_closures.h"
 #include "chief/core/mode_switch.h"
+#include "chief/core/rate_switch.h"
 #include "common/base/status.h"
 
 namespace cohort {
@@ -69,6 +70,8 @@ absl::Status JournalState::OnRollback(const v1::Rollback& rollback) {
   settled_.clear();
   settled_below_ = settle_record_ = 0;
   MoveMode(v1::ChiefCut());
+  state_.history.clear();
+  state_.rates = RatesAfterRollback(v1::LearningRates(), state_.rates);
   if (rollback.manifest().empty()) return absl::OkStatus();
   const absl::StatusOr<v1::Manifest> manifest = read_manifest_(rollback.manifest());
   if (absl::IsNotFound(manifest.status())) {
@@ -83,6 +86,7 @@ absl::Status JournalState::OnRollback(const v1::Rollback& rollback) {
   state_.steps = FinishedSteps(cut);
   state_.readers.Add(cut.readers());
   MoveMode(cut);
+  state_.rates = RatesAfterRollback(cut.learning_rates(), state_.rates);
   OpenPending(cut);
   return absl::OkStatus();
 }
@@ -122,6 +126,10 @@ absl::Status JournalState::OnCut(const v1::CutCommitted& cut) {
   if (state_.mode.has_value() && chief.next_place() > state_.mode->position().next_place()) {
     MoveMode(chief);
   }
+  // Those of a later record replace all.
+  if (chief.learning_rates().rates_size() > state_.rates.rates_size()) {
+    state_.rates = chief.learning_rates();
+  }
   OpenPending(chief);
   state_.readers.Add(chief.readers());
   state_.next_place = std::max(state_.next_place, chief.next_place());
@@ -156,12 +164,16 @@ absl::Status JournalState::Apply(const v1::JournalRecord& record) {
     case v1::JournalRecord::kEpoch:
       state_.epoch = record.epoch().epoch() + 1;
       state_.metrics.clear();
+      if (record.epoch().has_record()) state_.history.push_back(record.epoch().record());
       break;
     case v1::JournalRecord::kFinished:
       state_.finished = true;
       break;
     case v1::JournalRecord::kMode:
       state_.mode = record.mode();
+      break;
+    case v1::JournalRecord::kLearningRates:
+      state_.rates = record.learning_rates();
       break;
     case v1::JournalRecord::kBase:
       OnBase(record.base());
@@ -222,6 +234,8 @@ std::optional<v1::JournalRecord> JournalState::Base() const {
   SettledMetricsToProto(state_.metrics, base->mutable_metrics());
   base->set_steps(state_.steps);
   if (state_.mode.has_value()) *base->mutable_mode() = *state_.mode;
+  if (state_.rates.rates_size() > 0) *base->mutable_learning_rates() = state_.rates;
+  base->mutable_history()->Add(state_.history.begin(), state_.history.end());
   state_.readers.Fill(base->mutable_readers());
   return record;
 }
@@ -244,6 +258,8 @@ void JournalState::OnBase(const v1::JournalBase& base) {
   state.steps = base.steps();
   state.readers.Add(base.readers());
   if (base.has_mode()) state.mode = base.mode();
+  state.rates = base.learning_rates();
+  state.history.assign(base.history().begin(), base.history().end());
   state_ = std::move(state);
   generation_ = base.generation();
   missing_ = absl::OkStatus();

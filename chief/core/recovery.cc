@@ -19,6 +19,7 @@ Recovered RecoverFromManifest(const v1::Manifest& manifest) {
   state.finished = manifest.finished();
   state.readers.Add(manifest.chief().readers());
   if (manifest.chief().has_mode()) state.mode = manifest.chief().mode();
+  state.rates = manifest.chief().learning_rates();
   return state;
 }
 

@@ -38,6 +38,8 @@ struct Recovered {
   ReaderPositions readers;
   v1::JobCounters counters;
   std::optional<v1::ModeChange> mode;  // the last change of the mode by a user
+  v1::LearningRates rates;
+  std::vector<v1::EpochRecord> history;  // the epochs that ended since the last rollback
 };
 
 // Reads a manifest by the path that a journal record names.

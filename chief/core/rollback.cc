@@ -61,6 +61,9 @@ bool Rollback::OnJournaled(uint64_t record, int64_t now_us) {
   if (target_.manifest.empty()) assign->set_initial_values(options_->initial_values);
   *assign->mutable_floor() = FloorOf(target_);
   *assign->mutable_position() = PositionOf(target_.chief);
+  if (target_.chief.has_learning_rates()) {
+    *assign->mutable_learning_rates() = target_.chief.learning_rates();
+  }
   requests_.assign(options_->ps.size(), 0);
   progress_.assign(options_->ps.size(), ProgressWatch(now_us));
   for (size_t i = 0; i < requests_.size(); ++i) {

@@ -87,11 +87,12 @@ void Settlement::Close(uint64_t begin, uint64_t end) {
   }
 }
 
-void Settlement::EndEpoch(int64_t now_us) {
+void Settlement::EndEpoch(int64_t now_us, const v1::EpochRecord* epoch_record) {
   Tick(now_us, /*force=*/true);
   v1::JournalRecord record;
   record.mutable_epoch()->set_epoch(epoch_);
   SettledMetricsToProto(metrics_, record.mutable_epoch()->mutable_metrics());
+  if (epoch_record != nullptr) *record.mutable_epoch()->mutable_record() = *epoch_record;
   outbox_->Append(std::move(record));
   ++epoch_;
   metrics_.clear();

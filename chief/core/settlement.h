@@ -53,7 +53,7 @@ class Settlement {
   void Close(uint64_t begin, uint64_t end);
   bool IsDone(uint64_t id) const;
   // Journals the epoch's metrics and starts those of the next epoch.
-  void EndEpoch(int64_t now_us);
+  void EndEpoch(int64_t now_us, const v1::EpochRecord* epoch_record);
 
   // Writes a record if something has changed, and either `force` is set, or the interval is over
   // and no close is repeated.

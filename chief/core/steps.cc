@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/crash_point.h"
+#include "common/base/status.h"
 #include "common/optimizers/gradient_clipping.h"
 
 namespace cohort {
@@ -14,6 +15,7 @@ Steps::Steps(const CoreContext* context, Outbox* outbox, OpenClosures* closures)
       outbox_(outbox),
       closures_(closures),
       mode_(context, outbox, closures),
+      rates_(context, outbox),
       window_(context->options.test_faults),
       open_(context, outbox, closures, &mode_) {}
 
@@ -24,9 +26,9 @@ bool Steps::Admits(const Closure& closure) const {
   if (mode_.changing() && closure.in_line && !open_.lacks_ring_closures()) return false;
   switch (mode_.settings().mode) {
     case ConsistencyMode::kAsync:
-      return true;
+      return !rates_.changing();
     case ConsistencyMode::kBounded:
-      return window_.Admits(closure.place, mode_.settings());
+      return !rates_.changing() && window_.Admits(closure.place, mode_.settings());
     case ConsistencyMode::kSync:
       return open_.Admits(closure);
   }
@@ -43,7 +45,7 @@ void Steps::Enter(Closure* closure) {
 
 void Steps::Advance(uint64_t next_place, bool rolls_back) {
   if (closing_.has_value() && closing_->closed()) FinishClose();
-  if (open_.complete()) BeginClose();
+  if (open_.complete() && !rates_.changing()) BeginClose();
   if (!rolls_back && mode_.waits()) AdvanceMode(next_place);
 }
 
@@ -118,7 +120,16 @@ void Steps::AdvanceMode(uint64_t next_place) {
   mode_.Propose(open_.begin(), waits != nullptr ? waits->place : next_place);
 }
 
+void Steps::SetLearningRate(double rate, bool by_user, uint64_t next_place) {
+  const Closure* const next = closures_->queue().NextTraining();
+  const uint64_t place = next != nullptr && next->in_line ? next->place : next_place;
+  rates_.Request(
+      rate, by_user,
+      sync() ? open_.begin().iteration() : place + static_cast<uint64_t>(mode_.iteration_offset()));
+}
+
 void Steps::OnJournaled(uint64_t record) {
+  rates_.OnJournaled(record);
   if (!mode_.OnJournaled(record)) return;
   window_.Clear();
   open_.Begin(mode_.change()->position());
@@ -137,10 +148,12 @@ void Steps::SetLayout(const v1::Layout& layout) {
 }
 
 absl::Status Steps::OnPsMessage(int ps, const v1::PsToChief& message) {
+  COHORT_RETURN_IF_ERROR(rates_.OnPsMessage(ps, message));
   return closing_.has_value() ? closing_->OnPsMessage(ps, message) : absl::OkStatus();
 }
 
 void Steps::OnPsReturned(int ps, const v1::PsHello& hello) {
+  rates_.OnPsReturned(ps);
   if (closing_.has_value()) closing_->OnPsReturned(ps, hello);
 }
 
@@ -159,9 +172,11 @@ void Steps::LoseServer() {
 }
 
 const v1::StepPosition& Steps::TakeOver(const std::optional<v1::ModeChange>& change,
+                                        const v1::LearningRates& rates,
                                         const std::vector<const v1::PsHello*>& hellos) {
   const ProtocolFaults& faults = context_->options.test_faults;
   mode_.TakeOver(change);
+  rates_.TakeOver(rates);
   v1::StepPosition newest =
       mode_.change().has_value() ? mode_.change()->position() : FirstBoundary();
   v1::CloseStep close;
@@ -200,6 +215,7 @@ const v1::StepPosition& Steps::TakeOver(const std::optional<v1::ModeChange>& cha
 }
 
 void Steps::Resume() {
+  rates_.Resume();
   if (!sync()) return;
   counters_.lost_results += closures_->FinishBefore(open_.begin().next_place());
   if (closing_.has_value()) closing_->Send();
@@ -209,6 +225,7 @@ void Steps::RollBack(const v1::ChiefCut& cut) {
   repeated_from_ = Settlement::kNoLimit;
   const v1::StepPosition boundary = PositionOf(cut);
   mode_.RollBack(boundary);
+  rates_.RollBack(cut.learning_rates());
   if (sync() && !cut.has_position() && cut.pending_size() > 0) mode_.RunAsyncFirst(boundary);
   open_.Begin(boundary);
   open_.Clear();
@@ -219,6 +236,7 @@ void Steps::RollBack(const v1::ChiefCut& cut) {
 
 std::string Steps::Waiting() const {
   if (closing_.has_value()) return closing_->Waiting();
+  if (rates_.changing()) return "waiting for the learning rate to change";
   return mode_.changing() ? "waiting for the mode to change" : "";
 }
 

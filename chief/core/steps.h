@@ -13,6 +13,7 @@
 #include "chief/core/open_closures.h"
 #include "chief/core/open_step.h"
 #include "chief/core/outbox.h"
+#include "chief/core/rate_switch.h"
 #include "chief/core/staleness_window.h"
 
 namespace cohort {
@@ -61,6 +62,13 @@ class Steps {
   // Changes the mode when nothing is in flight and the open step is closed, which may be short. The
   // change is journaled before it counts. Errors: those of ModeSwitch::Request.
   absl::Status SetMode(const ModeSettings& settings) { return mode_.Request(settings, clips_); }
+
+  // ------------------------------------------------------------- learning rate
+  // Sets the learning rate from the next update on: that of the open step, or of the next closure
+  // that is dispatched for the first time. Meanwhile no step is closed (in other modes: no training
+  // closure begins).
+  void SetLearningRate(double rate, bool by_user, uint64_t next_place);
+  const RateSwitch& rates() const { return rates_; }
   void OnJournaled(uint64_t record);
 
   // ------------------------------------------------------------- servers
@@ -80,8 +88,10 @@ class Steps {
   // Ends the closures of the step that is being closed; a rollback follows.
   void LoseServer();
   // The chief has adopted all servers, which have these hellos. `change`: the last change of the
-  // mode in the journal. Returns the boundary that at least one server has reached.
+  // mode in the journal, `rates`: its learning rates. Returns the boundary that at least one server
+  // has reached.
   const v1::StepPosition& TakeOver(const std::optional<v1::ModeChange>& change,
+                                   const v1::LearningRates& rates,
                                    const std::vector<const v1::PsHello*>& hellos);
   // The servers serve that state: repeats the newest close for those that have missed it.
   void Resume();
@@ -119,6 +129,7 @@ class Steps {
   Outbox* const outbox_;
   OpenClosures* const closures_;
   ModeSwitch mode_;
+  RateSwitch rates_;
   StalenessWindow window_;
   OpenStep open_;
   std::optional<ClosingStep> closing_;  // the step before the open one

@@ -51,7 +51,7 @@ TEST_CASE("a chief that starts repeats a close for the servers that lack it") {
   behind.set_timeline(1);
   behind.mutable_position()->set_open_step(7);
   behind.mutable_position()->set_next_place(13);
-  CHECK(s.steps.TakeOver(std::nullopt, {&ahead, &behind}).next_place() == 15);
+  CHECK(s.steps.TakeOver(std::nullopt, {}, {&ahead, &behind}).next_place() == 15);
   CHECK(!s.steps.at_boundary());
   s.steps.Resume();
   CHECK(s.steps.first_of_repeated_close() == 13);

@@ -52,6 +52,12 @@ void BestKeeper::Committed(const v1::Manifest& manifest) {
   if (manifest.has_best()) best_ = manifest.best();
 }
 
+bool BestKeeper::IsBest(const State& state) const {
+  MutexLock lock(&mu_);
+  return SamePlace(validated_, state) && validated_->timeline == state.timeline &&
+         rule_.Better(value_, best_.has_value() ? &*best_ : nullptr);
+}
+
 bool BestKeeper::Holds(const State& state) const {
   MutexLock lock(&mu_);
   return SamePlace(held_, state);

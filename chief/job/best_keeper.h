@@ -48,6 +48,8 @@ class BestKeeper {
   // The manifest is durable.
   void Committed(const v1::Manifest& manifest);
 
+  // True if the last validation was of this state, and no checkpoint is better.
+  bool IsBest(const State& state) const;
   // True if the newest checkpoint has this state.
   bool Holds(const State& state) const;
   std::optional<v1::BestCheckpoint> best() const;

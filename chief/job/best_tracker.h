@@ -46,6 +46,10 @@ class BestTracker {
   bool HasCheckpointOf(uint64_t finished_epochs, uint64_t next_place) const {
     return keeper_.Holds({0, finished_epochs, next_place});
   }
+  // True if this state is better than all checkpoints.
+  bool IsBest(const CoordinatorState& state) const {
+    return keeper_.IsBest({state.timeline, state.epoch, state.next_place});
+  }
   // Prints and logs the best checkpoint if it is new.
   void Announce();
   std::optional<v1::BestCheckpoint> best() const { return keeper_.best(); }

@@ -1,6 +1,8 @@
 #include "chief/job/epoch_callbacks.h"
 
-#include <utility>
+#include <algorithm>
+
+#include "common/base/stable_bytes.h"
 
 namespace cohort {
 namespace {
@@ -12,59 +14,108 @@ void AddValues(const std::vector<MetricState>& metrics, const std::string& prefi
   }
 }
 
-}  // namespace
-
-EpochCallbacks::EpochCallbacks(std::vector<v1::ClassConfig> configs)
-    : configs_(std::move(configs)) {
-  ContinueFrom(nullptr);
+std::string CallbacksText(const v1::JobSpec& job) {
+  v1::FitSpec callbacks;
+  *callbacks.mutable_callbacks() = job.fit().callbacks();
+  return StableBytes(callbacks);
 }
 
-void EpochCallbacks::ContinueFrom(const v1::Manifest* from) {
+}  // namespace
+
+EpochCallbacks::EpochCallbacks(Options options) : options_(std::move(options)) {
+  ContinueFrom(nullptr, {});
+}
+
+void EpochCallbacks::ContinueFrom(const v1::Manifest* from,
+                                  const std::vector<v1::EpochRecord>& journal) {
   callbacks_.clear();
-  stopped_.clear();
-  for (const v1::ClassConfig& config : configs_) {
+  for (const v1::ClassConfig& config : options_.configs) {
     const auto found = Callbacks().Find(config.class_name());
     if (!found.ok()) continue;  // the reader refuses it
     needs_finite_values_ |= (*found)->needs_finite_values;
-    if ((*found)->make != nullptr) callbacks_.push_back((*found)->make(Config(config)));
+    sets_learning_rate_ |= (*found)->sets_learning_rate;
+    const Config complete(config);
+    restores_best_ |=
+        config.config().contains("restore_best_weights") && complete.Bool("restore_best_weights");
+    if ((*found)->make != nullptr) callbacks_.push_back((*found)->make(complete));
   }
   std::vector<v1::EpochRecord> history;
   if (from != nullptr) history.assign(from->history().begin(), from->history().end());
+  for (const v1::EpochRecord& record : journal) {
+    if (history.empty() || record.epoch() > history.back().epoch()) history.push_back(record);
+  }
+  decision_ = {};
+  const auto own = static_cast<float>(options_.learning_rate);
+  decision_.learning_rate = options_.float32 ? static_cast<double>(own) : options_.learning_rate;
+  BeginEpoch(0);
   for (const v1::EpochRecord& record : history) Show(record);
   MutexLock lock(&mu_);
   history_ = std::move(history);
+  trained_until_.clear();
+  trained_epochs_ = 0;
 }
 
-std::unique_ptr<EpochCallbacks> EpochCallbacks::Of(const v1::JobSpec& job) {
+std::unique_ptr<EpochCallbacks> EpochCallbacks::Of(const v1::JobSpec& job, double learning_rate) {
   const auto& callbacks = job.fit().callbacks();
   if (callbacks.empty()) return nullptr;
-  return std::make_unique<EpochCallbacks>(
-      std::vector<v1::ClassConfig>(callbacks.begin(), callbacks.end()));
+  return std::make_unique<EpochCallbacks>(Options{.configs = {callbacks.begin(), callbacks.end()},
+                                                  .learning_rate = learning_rate,
+                                                  .float32 = job.model().dtype() != "float64"});
 }
 
 bool EpochCallbacks::Knows(uint64_t epoch) const {
   MutexLock lock(&mu_);
-  return !history_.empty() && history_.back().epoch() >= epoch;
+  return epoch == 0 || (!history_.empty() && history_.back().epoch() >= epoch);
 }
 
-void EpochCallbacks::EndEpoch(uint64_t epoch, const std::vector<MetricState>& training,
-                              const std::vector<MetricState>& validation) {
+v1::EpochRecord EpochCallbacks::RecordOf(uint64_t epoch, const std::vector<MetricState>& training,
+                                         const std::vector<MetricState>& validation,
+                                         double learning_rate) const {
   v1::EpochRecord record;
   record.set_epoch(epoch);
   AddValues(training, "", &record);
   AddValues(validation, "val_", &record);
+  if (sets_learning_rate_) record.set_learning_rate(learning_rate);
+  return record;
+}
+
+void EpochCallbacks::EndEpoch(v1::EpochRecord record) {
   Show(record);
   MutexLock lock(&mu_);
   history_.push_back(std::move(record));
 }
 
 void EpochCallbacks::Show(const v1::EpochRecord& record) {
-  EpochValues epoch{.epoch = record.epoch()};
+  EpochValues epoch{.epoch = record.epoch(), .learning_rate = record.learning_rate()};
   epoch.values.insert(record.values().begin(), record.values().end());
+  decision_.news.clear();
+  if (record.learning_rate() > 0) decision_.learning_rate = record.learning_rate();
   for (const auto& callback : callbacks_) {
-    const std::optional<std::string> why = callback->OnEpochEnd(epoch);
-    if (why.has_value() && stopped_.empty()) stopped_ = *why;
+    const std::string before = decision_.stop;
+    callback->OnEpochEnd(epoch, &decision_);
+    if (!before.empty()) decision_.stop = before;
   }
+  BeginEpoch(record.epoch());
+}
+
+void EpochCallbacks::BeginEpoch(uint64_t epoch) {
+  for (const auto& callback : callbacks_) callback->OnEpochBegin(epoch, &decision_);
+  if (!options_.float32) return;
+  decision_.learning_rate = static_cast<double>(static_cast<float>(decision_.learning_rate));
+}
+
+std::vector<CallbackFile> EpochCallbacks::Files() const {
+  std::vector<CallbackFile> files;
+  for (const auto& callback : callbacks_) {
+    if (auto file = callback->File(); file.has_value()) files.push_back(*std::move(file));
+  }
+  return files;
+}
+
+void EpochCallbacks::NoteTrained(uint64_t epochs, std::string why) {
+  MutexLock lock(&mu_);
+  trained_until_ = std::move(why);
+  trained_epochs_ = epochs;
 }
 
 // A cut that began before the end of an epoch may be committed after it.
@@ -73,6 +124,20 @@ void EpochCallbacks::Complete(v1::Manifest* manifest) const {
   for (const v1::EpochRecord& record : history_) {
     if (record.epoch() <= manifest->epoch()) *manifest->add_history() = record;
   }
+  if (!manifest->finished() || trained_epochs_ == 0) return;
+  manifest->set_trained_epochs(trained_epochs_);
+  manifest->set_stopped(trained_until_);
+}
+
+std::string WhyStopped(const v1::Manifest& newest, const v1::JobSpec& job) {
+  if (newest.trained_epochs() > newest.epoch()) {
+    const bool same = CallbacksText(newest.job_spec()) == CallbacksText(job);
+    return same ? newest.stopped() : "";
+  }
+  const std::unique_ptr<EpochCallbacks> callbacks = EpochCallbacks::Of(job, 0);
+  if (callbacks == nullptr) return "";
+  callbacks->ContinueFrom(&newest, {});
+  return callbacks->stopped();
 }
 
 }  // namespace cohort

@@ -16,7 +16,7 @@ absl::Status EpochRunner::Run(uint64_t epoch, const OnProgress& on_progress) {
   const TimePoint began = clock_->Now();
   const CoordinatorState before = cluster_->state();
   const int64_t fsyncs_before = FsyncCount();
-  const absl::Status status = ScheduleUntilDone(schedule_->BeginOf(epoch + 1), on_progress);
+  const absl::Status status = ScheduleUntilDone(schedule_->EndOf(epoch), on_progress);
   const CoordinatorState after = cluster_->state();
   const double seconds = ToSeconds(clock_->Now() - began);
   const uint64_t steps = after.steps > before.steps ? after.steps - before.steps : 0;

@@ -69,18 +69,38 @@ absl::Status FakeCluster::Checkpoint(bool finished) {
   return absl::OkStatus();
 }
 
-absl::Status FakeCluster::Restore() {
-  COHORT_RETURN_IF_ERROR(Called("restore"));
-  const v1::Manifest from = manifests.empty() ? v1::Manifest() : manifests.back();
-  ++now.timeline;
-  now.epoch = from.epoch();
-  now.steps = now.next_place = from.step();
-  newest_ = manifests.empty() ? "" : PathOf(IdOf(from).ToString());
+absl::Status FakeCluster::RestoreFrom(const std::string& checkpoint) {
+  COHORT_RETURN_IF_ERROR(Called("restore " + checkpoint));
+  COHORT_ASSIGN_OR_RETURN(const v1::Manifest from, Read(checkpoint));
+  GoTo(from);
   return absl::OkStatus();
 }
 
-absl::Status FakeCluster::EndEpoch() {
+absl::Status FakeCluster::Restore() {
+  COHORT_RETURN_IF_ERROR(Called("restore"));
+  const v1::Manifest from = manifests.empty() ? v1::Manifest() : manifests.back();
+  GoTo(from);
+  if (manifests.empty()) newest_ = "";
+  return absl::OkStatus();
+}
+
+void FakeCluster::GoTo(const v1::Manifest& from) {
+  ++now.timeline;
+  history.clear();
+  now.epoch = from.epoch();
+  now.steps = now.next_place = from.step();
+  newest_ = PathOf(IdOf(from).ToString());
+}
+
+absl::Status FakeCluster::SetLearningRate(double rate, bool) {
+  now.learning_rate = rate;
+  return Called(fmt::format("set learning rate {}", rate));
+}
+
+absl::Status FakeCluster::EndEpoch(const v1::EpochRecord* record) {
   ++now.epoch;
+  now.last_learning_rate = now.learning_rate;
+  if (record != nullptr) history.push_back(*record);
   now.metrics.clear();
   return Called(fmt::format("end epoch {}", now.epoch));
 }

@@ -33,7 +33,8 @@ class FakeCluster : public TrainingCluster, public CheckpointCatalog {
   std::function<absl::Status(const std::string& call)> fail;   // runs before the call; may be empty
   BestKeeper* keeper = nullptr;
   EpochCallbacks* callbacks = nullptr;
-  std::vector<v1::Manifest> manifests;  // committed, oldest first
+  std::vector<v1::Manifest> manifests;   // committed, oldest first
+  std::vector<v1::EpochRecord> history;  // the journal's
 
   absl::StatusOr<RemoteValue> Schedule(ClosureSpec spec) override;
   absl::Status Join() override { return TakeError(); }
@@ -43,8 +44,11 @@ class FakeCluster : public TrainingCluster, public CheckpointCatalog {
   absl::Status SetMode(const ModeSettings&) override { return Called("set mode"); }
   absl::Status AwaitServers() override { return Called("await servers"); }
   absl::Status Restore() override;
+  absl::Status RestoreFrom(const std::string& checkpoint) override;
   std::vector<UnfinishedClosure> Unfinished() const override { return unfinished; }
-  absl::Status EndEpoch() override;
+  absl::Status SetLearningRate(double rate, bool by_user) override;
+  absl::Status EndEpoch(const v1::EpochRecord* record) override;
+  std::vector<v1::EpochRecord> History() const override { return history; }
   absl::Status Shutdown(const std::string&, bool) override { return Called("shutdown"); }
   CoordinatorState state() const override { return now; }
   std::string newest_checkpoint() const override { return newest_; }
@@ -63,6 +67,7 @@ class FakeCluster : public TrainingCluster, public CheckpointCatalog {
  private:
   absl::Status Called(const std::string& call);
   absl::Status TakeError();
+  void GoTo(const v1::Manifest& from);
 
   ClosureResults results_;
   absl::Status error_;  // raised by the next Join

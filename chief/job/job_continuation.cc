@@ -105,15 +105,16 @@ absl::Status JobContinuation::OtherJob(const v1::Manifest& manifest,
   if (changes.empty()) {
     return WithExitCode(
         FailedPrecondition("{} holds checkpoints of another job, {}; this one is {}: give another "
-                           "checkpoint directory; --fresh deletes those checkpoints",
+                           "checkpoint directory",
                            directory_, manifest.job(), plan_->identity()),
         ExitCode::kConfig);
   }
   return WithExitCode(
       FailedPrecondition("{} holds checkpoints of another job. What differs, as it was -> as it is "
-                         "now: {}. Give another checkpoint directory, or restore the former "
-                         "values; --fresh deletes the checkpoints",
-                         directory_, TextOf(changes)),
+                         "now: {}. Restore the former values, or give another checkpoint "
+                         "directory. With `init_from: {}` the job starts there from the weights of "
+                         "the newest checkpoint",
+                         directory_, TextOf(changes), PathOf(manifest)),
       ExitCode::kConfig);
 }
 
@@ -193,8 +194,8 @@ absl::Status JobContinuation::CheckTrainingData(const v1::Manifest& manifest) co
   if (difference.empty()) return absl::OkStatus();
   return InvalidArgument(
       "{} holds checkpoints of this job over other data: {}; put back what was there then, or give "
-      "another checkpoint directory; --fresh deletes the checkpoints and trains from the start",
-      directory_, difference);
+      "another checkpoint directory; with `init_from: {}` the job starts there from the weights",
+      directory_, difference, PathOf(manifest));
 }
 
 // A job whose validation data was replaced cannot continue either: its figures would look like
@@ -212,7 +213,7 @@ absl::Status JobContinuation::CheckValidationData(const v1::Manifest& manifest) 
   return InvalidArgument(
       "{} holds checkpoints of this job over other validation data: {}; put back what was there "
       "then, or give what is there now another name in the job file, or give another checkpoint "
-      "directory; --fresh deletes the checkpoints and trains from the start",
+      "directory",
       directory_, difference);
 }
 

@@ -84,12 +84,14 @@ json ServersJson(const CoordinatorState& state) {
 }
 
 json StatusJson(const JobStatus& status) {
-  json out = {{"job", status.job},
-              {"activity", status.activity},
-              {"epochs", status.epochs},
-              {"steps", status.steps},
-              {"steps_per_second", status.steps_per_second},
-              {"newest_checkpoint", status.newest_checkpoint}};
+  json out = {
+      {"job", status.job},
+      {"activity", status.activity},
+      {"epochs", status.epochs},
+      {"steps", status.steps},
+      {"steps_per_second", status.steps_per_second},
+      {"learning_rate", status.learning_rate.has_value() ? json(*status.learning_rate) : json()},
+      {"newest_checkpoint", status.newest_checkpoint}};
   if (!status.state.has_value()) return out;
   const CoordinatorState& state = *status.state;
   // People count epochs from 1.
@@ -140,8 +142,30 @@ absl::StatusOr<json> Run(const std::string& command, const json& request, Contro
     COHORT_ASSIGN_OR_RETURN(const ModeSettings mode, job->ChangeMode(change));
     return json{{"strategy", ModeJson(mode)}};
   }
-  return InvalidArgument("\"{}\" is none of the commands status, checkpoint, stop, set-mode",
-                         command);
+  if (command == "set") {
+    if (request.size() != 1 || !request.contains("learning_rate") ||
+        !request["learning_rate"].is_number()) {
+      return InvalidArgument("set needs a \"learning_rate\", a number, and nothing else");
+    }
+    COHORT_ASSIGN_OR_RETURN(const double rate,
+                            job->SetLearningRate(request["learning_rate"].get<double>()));
+    return json{{"learning_rate", rate}};
+  }
+  if (command == "pause" || command == "resume") {
+    COHORT_RETURN_IF_ERROR(job->SetPaused(command == "pause"));
+    return json{{"paused", command == "pause"}};
+  }
+  if (command == "extend") {
+    if (!request.contains("epochs") || !request["epochs"].is_number_unsigned()) {
+      return InvalidArgument("extend needs \"epochs\": how many the job has then in all");
+    }
+    COHORT_RETURN_IF_ERROR(job->Extend(request["epochs"].get<uint64_t>()));
+    return json{{"epochs", request["epochs"]}};
+  }
+  return InvalidArgument(
+      "\"{}\" is none of the commands status, checkpoint, stop, set-mode, set, pause, resume, "
+      "extend",
+      command);
 }
 
 // True if the change names a field that its mode does not have.

@@ -34,6 +34,7 @@ struct JobStatus {
   uint64_t epochs = 0;   // that the job asks for
   uint64_t steps = 0;    // that these epochs have
   double steps_per_second = 0;
+  std::optional<double> learning_rate;    // in force; nullopt: unknown
   std::optional<CoordinatorState> state;  // nullopt: the cluster has not started
   std::string newest_checkpoint;          // its directory; "": none
 };
@@ -49,6 +50,12 @@ class ControlledJob {
   virtual absl::StatusOr<std::string> Stop() = 0;
   // Returns the mode that the job has then.
   virtual absl::StatusOr<ModeSettings> ChangeMode(const ModeChange& change) = 0;
+  // Returns the rate that the next update has.
+  virtual absl::StatusOr<double> SetLearningRate(double rate) = 0;
+  // While it is paused, no step begins.
+  virtual absl::Status SetPaused(bool paused) = 0;
+  // `epochs`: how many the job has in all.
+  virtual absl::Status Extend(uint64_t epochs) = 0;
 };
 
 // The status as a JSON object; docs/cluster.md lists its keys.
@@ -60,9 +67,14 @@ std::string StatusJsonText(const JobStatus& status);
 //   checkpoint  {"checkpoint": DIRECTORY}
 //   stop        {"checkpoint": DIRECTORY}
 //   set-mode    {"strategy": {...}}
+//   set         {"learning_rate": 0.001}
+//   pause       {"paused": true}
+//   resume      {"paused": false}
+//   extend      {"epochs": 20}
 //
 // `request` is a JSON object, or empty. That of set-mode is {"mode": "sync", ...}: other keys are
-// those of `strategy` in the job file, and each may be absent. Errors: InvalidArgument for another
+// those of `strategy` in the job file, and each may be absent. Those of set and extend are as their
+// answers. Errors: InvalidArgument for another
 // command or request; those of the job.
 absl::StatusOr<std::string> AnswerJobRequest(const std::string& command, const std::string& request,
                                              ControlledJob* job, Logger* log);

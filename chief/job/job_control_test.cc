@@ -32,6 +32,11 @@ class FakeControlledJob : public ControlledJob {
     change = asked;
     return ModeAfter(asked, {}, /*workers=*/3);
   }
+  absl::StatusOr<double> SetLearningRate(double rate) override { return rate; }
+  absl::Status SetPaused(bool) override { return fail; }
+  absl::Status Extend(uint64_t epochs) override {
+    return epochs > 2 ? absl::OkStatus() : InvalidArgument("the job has 2 epochs already");
+  }
 };
 
 absl::StatusOr<json> Ask(FakeControlledJob* job, const std::string& command,

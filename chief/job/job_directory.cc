@@ -37,14 +37,6 @@ bool IsWithin(const std::string& path, const std::string& directory) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
-// A callback ended the training before its last epoch.
-bool IsStopped(const v1::Manifest& newest, const v1::JobSpec& job) {
-  const std::unique_ptr<EpochCallbacks> callbacks = EpochCallbacks::Of(job);
-  if (callbacks == nullptr) return false;
-  callbacks->ContinueFrom(&newest);
-  return !callbacks->stopped().empty();
-}
-
 }  // namespace
 
 absl::Status DeleteFormerRuns(const std::string& checkpoint_dir, const MayWrite& may_write) {
@@ -107,16 +99,29 @@ absl::StatusOr<std::optional<v1::Manifest>> JobDirectory::Prepare() {
   if (newest.has_value()) {
     COHORT_ASSIGN_OR_RETURN(continuation_, rules_.From(*newest));
   }
-  const bool finished =
-      newest.has_value() && newest->finished() &&
-      (newest->epoch() >= plan_->schedule().epochs || IsStopped(*newest, plan_->spec()));
+  const JobSchedule& schedule = plan_->schedule();
+  std::string by;  // what has finished it
+  if (newest.has_value() && newest->finished()) {
+    const std::string stopped = WhyStopped(*newest, plan_->spec());
+    if (std::max(newest->epoch(), newest->trained_epochs()) >= schedule.epochs) {
+      by = "give more epochs (`fit.epochs`)";
+    } else if (schedule.max_steps > 0 && newest->step() >= schedule.max_steps) {
+      by = "give more steps (`fit.max_steps`)";
+    } else if (!stopped.empty()) {
+      by = fmt::format(
+          "a callback has ended it ({}); give that callback other arguments, or leave "
+          "it out",
+          stopped);
+    }
+  }
+  const bool finished = !by.empty();
   if (!finished || options_.finished_ok) COHORT_RETURN_IF_ERROR(NoteRun(newest, finished));
   if (!finished) return std::optional<v1::Manifest>();
   if (!options_.finished_ok) {
     return WithExitCode(
-        FailedPrecondition("this job is finished: {} has its last checkpoint (step {}): give more "
-                           "epochs, another checkpoint directory, or --fresh to train it again",
-                           PathOf(IdOf(*newest).ToString()), newest->step()),
+        FailedPrecondition("this job is finished: {} has its last checkpoint (step {}): {}. For "
+                           "another training, give another checkpoint directory",
+                           PathOf(IdOf(*newest).ToString()), newest->step(), by),
         ExitCode::kConfig);
   }
   return newest;

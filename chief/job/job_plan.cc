@@ -30,7 +30,7 @@ absl::StatusOr<JobPlan> JobPlan::Make(JobFile job, const DataOptions& options) {
     return Annotate(std::move(status), plan.job_.lines.Where(key));
   };
   COHORT_RETURN_IF_ERROR(at(ResolveVocabularies(data, options), "data.train"));
-  const auto opened = Dataset::Open(data->train(), options);
+  const auto opened = OpenTraining(options, &spec);
   COHORT_RETURN_IF_ERROR(at(opened.status(), "data.train"));
   const std::shared_ptr<const Dataset>& train = *opened;
   plan.schedule_.train_records = train->num_records();
@@ -62,8 +62,12 @@ absl::StatusOr<JobPlan> JobPlan::Make(JobFile job, const DataOptions& options) {
   schedule.batch_size = data->batch_size();
   schedule.exactly_once = data->visitation() == v1::EXACTLY_ONCE;
   if (spec.evaluate().by_closures()) {
-    schedule.validation_every_epochs = std::max<uint64_t>(1, spec.fit().validation_every_epochs());
+    schedule.validation_every_epochs = std::max<uint64_t>(1, spec.fit().validation_freq());
+    schedule.validation_epochs.assign(spec.fit().validation_epochs().begin(),
+                                      spec.fit().validation_epochs().end());
+    schedule.validation_steps = spec.fit().validation_steps();
   }
+  schedule.max_steps = spec.fit().max_steps();
 
   plan.keys_ = KeysOfSpec(spec);
   AddVariables({plan.model_.variables.begin(), plan.model_.variables.end()}, plan.model_.optimizers,
@@ -106,6 +110,16 @@ std::function<double(uint64_t)> JobPlan::LearningRate() const {
   const auto schedule = MakeSchedule(rate->second);
   if (!schedule.ok()) return nullptr;  // servers report it
   return [schedule = *schedule](uint64_t step) { return schedule(static_cast<double>(step)); };
+}
+
+double JobPlan::ConstantLearningRate() const {
+  if (model_.optimizers.size() != 1) return 0;
+  const auto& arguments = model_.optimizers.front().rule().config();
+  const auto rate = arguments.find("learning_rate");
+  if (rate == arguments.end() || !rate->second.has_f()) return 0;
+  // Keras keeps it in the type of the model.
+  if (spec().model().dtype() == "float64") return rate->second.f();
+  return static_cast<double>(static_cast<float>(rate->second.f()));
 }
 
 uint64_t JobPlan::closures_hash() const {

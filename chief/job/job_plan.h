@@ -56,13 +56,17 @@ class JobPlan {
   v1::EpochPlan epoch_plan() const;
   // The job continues from a checkpoint, with these places of its epochs.
   void SetEpochPlan(const v1::EpochPlan& plan);
+  // `epochs`: how many the job has in all.
+  void SetEpochs(uint64_t epochs) { schedule_.epochs = epochs; }
   // In the modes sync and bounded_staleness; 0: async.
   uint32_t closures_per_step() const { return closures_per_step_; }
   // Always the same number. `scale_learning_rate: linear` then multiplies the learning rates of
   // model() by the closures of a step that count (Goyal et al., 2017).
   void SetClosuresPerStep(uint32_t closures);
-  // The learning rate of an iteration of the first optimizer; null if it never changes.
+  // The learning rate of an iteration of the first optimizer, by its schedule; null if it has none.
   std::function<double(uint64_t)> LearningRate() const;
+  // The learning rate of the only optimizer; 0: it has a schedule, or there are several.
+  double ConstantLearningRate() const;
 
  private:
   void AddWarnings(std::string_view data, const Dataset& dataset);

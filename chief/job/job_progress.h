@@ -21,8 +21,11 @@ class JobProgress {
  public:
   struct Options {
     uint64_t record_every_steps = 0;  // between two step records; 0: no step records
-    // The learning rate of an iteration, for the records. Null: it never changes.
+    // The learning rate of an iteration by the optimizer's schedule, for the records. Null: it has
+    // none, and records have the rates that were set.
     std::function<double(uint64_t)> learning_rate;
+    // The optimizer's own rate, if callbacks change it; 0: they do not.
+    double first_learning_rate = 0;
   };
   JobProgress(const JobSchedule* schedule, Options options, const Clock* clock, Logger* log,
               JobConsole* console, MetricsLog* metrics)

@@ -132,6 +132,58 @@ void JobRunner::TakeReplicasLeft() {
   renumbered_ = true;
 }
 
+absl::Status JobRunner::TakeControlNote() {
+  ControlNote note;
+  if (!fresh_) {
+    COHORT_ASSIGN_OR_RETURN(note, ReadControlNote(directory_->path()));
+    if (!options_.finished_ok && !renumbered_) note.paused = false;
+  }
+  if (note.epochs_of_file != plan_->spec().fit().epochs()) note.epochs = note.epochs_of_file = 0;
+  if (note.epochs > plan_->schedule().epochs) {
+    plan_->SetEpochs(note.epochs);
+    console_.Print(
+        fmt::format("the job has {} epochs: `cohort ctl extend` has added to the {} of "
+                    "the job file",
+                    note.epochs, note.epochs_of_file));
+  }
+  MutexLock lock(&mu_);
+  control_note_ = note;
+  epochs_ = plan_->schedule().epochs;
+  return absl::OkStatus();
+}
+
+absl::Status JobRunner::ChangeControlNote(const std::function<void(ControlNote*)>& change) {
+  ControlNote note;
+  {
+    MutexLock lock(&mu_);
+    note = control_note_;
+  }
+  change(&note);
+  COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(WriteControlNote(directory_->path(), note)));
+  MutexLock lock(&mu_);
+  control_note_ = note;
+  return absl::OkStatus();
+}
+
+void JobRunner::UpdateEpochs(bool ends) {
+  MutexLock lock(&mu_);
+  if (control_note_.epochs > plan_->schedule().epochs) {
+    plan_->SetEpochs(control_note_.epochs);
+  } else if (ends) {
+    training_is_done_ = true;
+  }
+  epochs_ = plan_->schedule().epochs;
+  steps_ = plan_->schedule().steps();
+}
+
+void JobRunner::WriteCallbackFile(const CallbackFile& file) {
+  const absl::Status written = WriteFileAtomically(file.path, file.text);
+  if (written.ok()) return;
+  options_.log->Failure(LogLevel::kWarning, "callback_file_not_written", written);
+  console_.Print(fmt::format("warning: {} could not be written: {}", file.path,
+                             std::string(written.message())));
+}
+
 void JobRunner::ReportOutcome(const absl::StatusOr<JobReport>& outcome) {
   if (console_.BeginEnd() && options_.on_outcome) options_.on_outcome(outcome);
 }
@@ -141,6 +193,7 @@ absl::StatusOr<JobReport> JobRunner::RunPlan() {
   COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(directory.status()));
   directory_ = *std::move(directory);
   TakeReplicasLeft();
+  COHORT_RETURN_IF_ERROR(TakeControlNote());
   const bool has_weights = plan_->spec().has_initial_weights();
   if (has_weights && fresh_) COHORT_RETURN_IF_ERROR(CheckInitialWeights());
   console_.SetActivity("reading what " + directory_->path() + " holds");
@@ -238,7 +291,30 @@ absl::Status JobRunner::WriteInitialWeights() {
       WriteInitialValues(weights, plan_->model().variables, plan_->identity(), path));
   options_.log->Info("initial_weights", {{"what", weights.Text()}});
   console_.Print("initial weights: " + weights.Text());
+  ReportDifferences(weights.source->path());
   return absl::OkStatus();
+}
+
+void JobRunner::ReportDifferences(const std::string& checkpoint) {
+  const auto manifest = ReadManifest(JoinPath(checkpoint, kManifestName));
+  const auto then = manifest.ok() ? KeysOfManifest(*manifest) : std::nullopt;
+  if (!then.has_value()) return;  // another kind of file
+  std::string text;
+  for (const KeyChange& change : ChangesOf(*then, plan_->keys())) {
+    const auto below = [&](std::string_view key) { return change.key.starts_with(key); };
+    if (below("initial_weights") || below("checkpoint") || below("report") || below("servers")) {
+      continue;
+    }
+    options_.log->Info("job_changed", {{"key", change.key},
+                                       {"old", change.then},
+                                       {"new", change.now},
+                                       {"where", LineOf(plan_->job().lines, change.key)}});
+    text += fmt::format("\n  {}: {} -> {}", change.key, change.then, change.now);
+  }
+  console_.Print(
+      fmt::format("only weights are taken from it: the optimizer's state, the step and the epoch "
+                  "start fresh{}{}",
+                  text.empty() ? "" : ". What differs from its job:", text));
 }
 
 absl::StatusOr<std::unique_ptr<JobDirectory>> JobRunner::TakeDirectory() {
@@ -273,10 +349,11 @@ absl::StatusOr<JobReport> JobRunner::RunInDirectory() {
             .comparable = [this](const auto& other) { return plan_->HasValidationDataOf(other); }},
         directory_.get(), &console_, options_.log);
   }
-  callbacks_ = EpochCallbacks::Of(plan_->spec());
+  callbacks_ = EpochCallbacks::Of(plan_->spec(), plan_->ConstantLearningRate());
   console_.SetActivity("starting the cluster");
   JobWalk::Options walk_options = MakeWalkOptions();
   COHORT_ASSIGN_OR_RETURN(ClusterCoordinator* const cluster, StartCluster(&walk_options));
+  COHORT_RETURN_IF_ERROR(ForgetLearningRate(cluster));
   const ModeSettings mode = cluster->state().mode;
   if (mode != static_cast<const ModeSettings&>(MakeCoordinatorOptions())) {
     console_.Print(fmt::format(
@@ -290,7 +367,9 @@ absl::StatusOr<JobReport> JobRunner::RunInDirectory() {
                 .console = &console_,
                 .metrics = &metrics_log_,
                 .best = best_.get(),
-                .callbacks = callbacks_.get()},
+                .callbacks = callbacks_.get(),
+                .update_epochs = [this](bool ends) { UpdateEpochs(ends); },
+                .write_file = [this](const CallbackFile& file) { WriteCallbackFile(file); }},
                walk_options);
   COHORT_RETURN_IF_ERROR(walk.Run());
   COHORT_ASSIGN_OR_RETURN(JobReport report, MakeReport(*cluster, walk));
@@ -298,6 +377,16 @@ absl::StatusOr<JobReport> JobRunner::RunInDirectory() {
   // An interrupt at this point also ends the tasks. The job is still finished.
   if (!ended.ok() && !absl::IsCancelled(ended)) return ended;
   return report;
+}
+
+// The rate in the job file was edited after the checkpoint: it is the newest wish.
+absl::Status JobRunner::ForgetLearningRate(TrainingCluster* cluster) const {
+  const auto& from = directory_->continuation();
+  if (!from.has_value() || !cluster->state().learning_rate.has_value()) return absl::OkStatus();
+  const bool changed = std::any_of(
+      from->changes.begin(), from->changes.end(),
+      [](const KeyChange& c) { return c.key.starts_with("compile.optimizer.learning_rate"); });
+  return changed ? cluster->SetLearningRate(-1, /*by_user=*/true) : absl::OkStatus();
 }
 
 // `auto` keeps the promise that weights do not depend on the number of replicas, unless the job
@@ -414,6 +503,14 @@ JobWalk::Options JobRunner::MakeWalkOptions() const {
                          .every_epochs = spec.checkpoint().every_epochs()};
   options.progress = {.record_every_steps = spec.report().every_steps(),
                       .learning_rate = plan_->LearningRate()};
+  options.learning_rate = plan_->ConstantLearningRate();
+  const auto& callbacks = spec.fit().callbacks();
+  if (std::any_of(callbacks.begin(), callbacks.end(), [](const v1::ClassConfig& callback) {
+        const auto known = Callbacks().Find(callback.class_name());
+        return known.ok() && (*known)->sets_learning_rate;
+      })) {
+    options.progress.first_learning_rate = options.learning_rate;
+  }
   options.ends_for_lost_server = spec.strategy().elastic();
   return options;
 }
@@ -450,6 +547,16 @@ absl::StatusOr<ClusterCoordinator*> JobRunner::StartCluster(JobWalk::Options* wa
                                                   spec.strategy().partitioner(),
                                                   spec.strategy().placement()));
   started_ = true;
+  bool paused = false;
+  {
+    MutexLock lock(&mu_);
+    paused = control_note_.paused;
+    training_is_done_ = false;
+  }
+  if (paused) {
+    cluster->SetPaused(true);
+    console_.Print("the job is paused: `cohort ctl resume` continues it");
+  }
   return cluster;
 }
 
@@ -521,12 +628,23 @@ JobStatus JobRunner::Status() const {
   JobStatus status;
   status.job = plan_->spec().name();
   status.activity = activity();
-  status.epochs = plan_->schedule().epochs;
-  status.steps = plan_->schedule().steps();
+  {
+    MutexLock lock(&mu_);
+    status.epochs = epochs_;
+    status.steps = steps_;
+    if (control_note_.paused) status.activity = "paused";
+  }
   status.steps_per_second = console_.steps_per_second();
   if (const auto cluster = coordinator()) {
     status.state = cluster->state();
     status.newest_checkpoint = cluster->newest_checkpoint();
+    status.learning_rate = status.state->learning_rate;
+    if (!status.learning_rate.has_value()) {
+      const auto schedule = plan_->LearningRate();
+      const double rate =
+          schedule ? schedule(status.state->iteration) : plan_->ConstantLearningRate();
+      if (rate > 0) status.learning_rate = rate;
+    }
   }
   return status;
 }
@@ -544,6 +662,64 @@ absl::StatusOr<std::string> JobRunner::Stop() {
   }
   Interrupt();
   return checkpoint;
+}
+
+absl::StatusOr<double> JobRunner::SetLearningRate(double rate) {
+  COHORT_ASSIGN_OR_RETURN(const auto cluster, RunningCluster());
+  if (!(rate >= 0 && rate <= 1e30)) return InvalidArgument("the learning rate cannot be {}", rate);
+  if (plan_->model().optimizers.size() != 1) {
+    return FailedPrecondition(
+        "the job has {} optimizers, and `set learning_rate` is for one: stop the job, change its "
+        "file and continue",
+        plan_->model().optimizers.size());
+  }
+  if (plan_->LearningRate()) {
+    return FailedPrecondition(
+        "the optimizer has a schedule as its learning rate, so it cannot be set: stop the job, "
+        "change its file and continue");
+  }
+  if (plan_->spec().model().dtype() != "float64") {
+    rate = static_cast<double>(static_cast<float>(rate));
+  }
+  COHORT_RETURN_IF_ERROR(cluster->SetLearningRate(rate, /*by_user=*/true));
+  console_.Print(
+      fmt::format("`cohort ctl set` has changed the learning rate: it is {:.4g}, from "
+                  "step {}",
+                  rate, cluster->state().steps));
+  return rate;
+}
+
+absl::Status JobRunner::SetPaused(bool paused) {
+  COHORT_ASSIGN_OR_RETURN(const auto cluster, RunningCluster());
+  COHORT_RETURN_IF_ERROR(ChangeControlNote([&](ControlNote* note) { note->paused = paused; }));
+  cluster->SetPaused(paused);
+  console_.Print(fmt::format("`cohort ctl {}` at step {}", paused ? "pause" : "resume",
+                             cluster->state().steps));
+  return absl::OkStatus();
+}
+
+absl::Status JobRunner::Extend(uint64_t epochs) {
+  COHORT_ASSIGN_OR_RETURN(const auto cluster, RunningCluster());
+  {
+    MutexLock lock(&mu_);
+    const uint64_t now = std::max(epochs_, control_note_.epochs);
+    if (epochs <= now) {
+      return InvalidArgument(
+          "the job has {} epochs already, and `--epochs` counts all of them: "
+          "give more",
+          now);
+    }
+    if (training_is_done_) {
+      return FailedPrecondition(
+          "the training has ended: start the job again with `fit: {{epochs: {}}}`", epochs);
+    }
+  }
+  COHORT_RETURN_IF_ERROR(ChangeControlNote([&](ControlNote* note) {
+    note->epochs = epochs;
+    note->epochs_of_file = plan_->spec().fit().epochs();
+  }));
+  console_.Print(fmt::format("`cohort ctl extend`: the job has {} epochs", epochs));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ModeSettings> JobRunner::ChangeMode(const ModeChange& change) {

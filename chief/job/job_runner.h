@@ -12,6 +12,7 @@
 #include "chief/api/coordinator.h"
 #include "chief/job/best_tracker.h"
 #include "chief/job/checkpoint_news.h"
+#include "chief/job/control_note.h"
 #include "chief/job/job_console.h"
 #include "chief/job/job_control.h"
 #include "chief/job/job_directory.h"
@@ -96,6 +97,9 @@ class JobRunner : public ControlledJob {
   absl::StatusOr<std::string> TakeCheckpoint() override;
   absl::StatusOr<std::string> Stop() override;
   absl::StatusOr<ModeSettings> ChangeMode(const ModeChange& change) override;
+  absl::StatusOr<double> SetLearningRate(double rate) override;
+  absl::Status SetPaused(bool paused) override;
+  absl::Status Extend(uint64_t epochs) override;
 
  private:
   // Returns the coordinator. Errors: FailedPrecondition before its start.
@@ -113,6 +117,14 @@ class JobRunner : public ControlledJob {
   // Notes in the directory which replicas are left, for a chief that is restarted.
   void NoteReplicasLeft(const ClusterSpec& left) const;
   void TakeReplicasLeft();
+  // Continues with what `cohort ctl` has changed of the job. A job that a user starts is not
+  // paused.
+  absl::Status TakeControlNote();
+  // Changes what a restarted chief reads.
+  absl::Status ChangeControlNote(const std::function<void(ControlNote*)>& change);
+  // JobWalk::Environment::update_epochs.
+  void UpdateEpochs(bool ends);
+  void WriteCallbackFile(const CallbackFile& file);
   // Ends the coordinator and gives the directory back.
   void EndCluster();
   absl::StatusOr<std::unique_ptr<JobDirectory>> TakeDirectory();
@@ -125,8 +137,12 @@ class JobRunner : public ControlledJob {
   absl::Status CheckInitialWeights();
   // Keeps the file of an earlier start: servers may hold its values.
   absl::Status WriteInitialWeights();
+  // Prints what differs between the job of a checkpoint and this one. Does nothing for a file of
+  // another kind.
+  void ReportDifferences(const std::string& checkpoint);
   absl::StatusOr<JobReport> RunInDirectory();
   absl::Status OpenMetricsLog();
+  absl::Status ForgetLearningRate(TrainingCluster* cluster) const;
   // True if replicas sum dense gradients in a ring (`strategy.communication`).
   bool UsesRing() const;
   CoordinatorOptions MakeCoordinatorOptions();
@@ -158,6 +174,11 @@ class JobRunner : public ControlledJob {
   mutable Mutex mu_;
   std::shared_ptr<ClusterCoordinator> coordinator_ ABSL_GUARDED_BY(mu_);
   std::string stopped_at_ ABSL_GUARDED_BY(mu_);  // the checkpoint of Stop; "": not stopped
+  ControlNote control_note_ ABSL_GUARDED_BY(mu_);
+  // Those of plan_->schedule(), which the walk's thread changes for Extend.
+  uint64_t epochs_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t steps_ ABSL_GUARDED_BY(mu_) = 0;
+  bool training_is_done_ ABSL_GUARDED_BY(mu_) = false;  // no epochs can be added
 
   std::unique_ptr<AdminServer> control_;  // its threads use all of the above
 };

@@ -23,7 +23,9 @@ std::vector<LeaseRange> JobSchedule::LeasesAt(uint64_t place, uint32_t steps) co
 
 std::vector<LeaseRange> JobSchedule::ValidationBatches() const {
   std::vector<LeaseRange> batches;
-  for (uint64_t begin = 0; begin < validation_records; begin += batch_size) {
+  const uint64_t most = validation_steps > 0 ? validation_steps : validation_records;
+  for (uint64_t begin = 0; begin < validation_records && batches.size() < most;
+       begin += batch_size) {
     batches.push_back(
         {.epoch = 0, .begin = begin, .end = std::min(validation_records, begin + batch_size)});
   }
@@ -31,7 +33,12 @@ std::vector<LeaseRange> JobSchedule::ValidationBatches() const {
 }
 
 bool JobSchedule::ValidatesAfter(uint64_t finished_epochs) const {
-  if (validation_records == 0 || validation_every_epochs == 0) return false;
+  if (!validates()) return false;
+  if (!validation_epochs.empty()) {
+    return std::find(validation_epochs.begin(), validation_epochs.end(), finished_epochs) !=
+               validation_epochs.end() ||
+           finished_epochs >= epochs;
+  }
   return finished_epochs % validation_every_epochs == 0 || finished_epochs >= epochs;
 }
 

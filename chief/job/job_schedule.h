@@ -20,15 +20,18 @@ struct JobSchedule {
   uint64_t train_records = 0;
   bool exactly_once = true;  // closures have leases
   // Closures validate after every `validation_every_epochs` epochs and after the last epoch.
-  uint64_t validation_records = 0;       // 0: there is no validation set
-  uint64_t validation_every_epochs = 0;  // 0: closures do not validate
+  uint64_t validation_records = 0;          // 0: there is no validation set
+  uint64_t validation_every_epochs = 0;     // 0: closures do not validate
+  std::vector<uint64_t> validation_epochs;  // instead, if there are any: counted from 1
+  uint64_t validation_steps = 0;            // the most batches of a validation; 0: all
+  uint64_t max_steps = 0;                   // the job ends there, even inside an epoch; 0: nowhere
   // A job that continued with another batch size has other steps per epoch from this epoch on,
   // which begins at this place.
   uint64_t first_epoch = 0;
   uint64_t first_place = 0;
 
   // Returns the steps of the whole job.
-  uint64_t steps() const { return BeginOf(std::max(epochs, first_epoch)); }
+  uint64_t steps() const { return Limited(BeginOf(std::max(epochs, first_epoch))); }
   // Returns the first place of an epoch, which is not before first_epoch.
   uint64_t BeginOf(uint64_t epoch) const {
     return first_place + (epoch - first_epoch) * steps_per_epoch;
@@ -37,7 +40,10 @@ struct JobSchedule {
   uint64_t EpochOf(uint64_t place) const {
     return first_epoch + (place - first_place) / steps_per_epoch;
   }
-  uint64_t EpochEndOf(uint64_t place) const { return BeginOf(EpochOf(place) + 1); }
+  // Returns where the training of an epoch ends: before its last place if the job ends there.
+  uint64_t EndOf(uint64_t epoch) const { return Limited(BeginOf(epoch + 1)); }
+  bool EndsInside(uint64_t epoch) const { return EndOf(epoch) < BeginOf(epoch + 1); }
+  uint64_t EpochEndOf(uint64_t place) const { return EndOf(EpochOf(place)); }
   // Returns the steps of the closure at a place: steps_per_closure, fewer at the end of an epoch.
   uint32_t StepsAt(uint64_t place) const;
   // Returns the records of each step of the closure at a place; none if closures have no leases.
@@ -46,6 +52,12 @@ struct JobSchedule {
   std::vector<LeaseRange> ValidationBatches() const;
   // True if a validation follows after `finished_epochs`.
   bool ValidatesAfter(uint64_t finished_epochs) const;
+  // True if closures validate at the end of epochs.
+  bool validates() const { return validation_records > 0 && validation_every_epochs > 0; }
+  // Returns the place, or the end of the job if that comes before.
+  uint64_t Limited(uint64_t place) const {
+    return max_steps > 0 ? std::min(place, max_steps) : place;
+  }
 };
 
 }  // namespace cohort

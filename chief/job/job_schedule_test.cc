@@ -38,5 +38,35 @@ TEST_CASE("a job that is asked for fewer epochs than it has done has no steps le
   CHECK(less.steps() == 20);
 }
 
+TEST_CASE("the last step of a job ends its last epoch early") {
+  const JobSchedule schedule{.epochs = 4,
+                             .steps_per_epoch = 10,
+                             .steps_per_closure = 4,
+                             .batch_size = 2,
+                             .train_records = 20,
+                             .max_steps = 25};
+  CHECK(schedule.steps() == 25);
+  CHECK(schedule.EpochEndOf(19) == 20);
+  CHECK(schedule.EpochEndOf(24) == 25);
+  CHECK(schedule.StepsAt(24) == 1);
+  CHECK(!schedule.EndsInside(1));
+  CHECK(schedule.EndsInside(2));
+}
+
+TEST_CASE("a validation has as many batches as it may, after the epochs of a list") {
+  const JobSchedule schedule{.epochs = 9,
+                             .steps_per_epoch = 1,
+                             .batch_size = 2,
+                             .validation_records = 7,
+                             .validation_every_epochs = 1,
+                             .validation_epochs = {1, 4},
+                             .validation_steps = 3};
+  CHECK(schedule.ValidationBatches().size() == 3);
+  CHECK(schedule.ValidatesAfter(1));
+  CHECK(!schedule.ValidatesAfter(2));
+  CHECK(schedule.ValidatesAfter(4));
+  CHECK(schedule.ValidatesAfter(9));
+}
+
 }  // namespace
 }  // namespace cohort

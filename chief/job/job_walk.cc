@@ -14,6 +14,7 @@ bool JobWalk::NamesLostServer(const absl::Status& status) {
 JobWalk::JobWalk(const Environment& environment, const Options& options)
     : env_(environment),
       job_name_(options.job_name),
+      learning_rate_(options.learning_rate),
       ends_for_lost_server_(options.ends_for_lost_server),
       policy_(options.checkpoints, env_.clock),
       epochs_(env_.cluster, env_.schedule, env_.clock, options.epochs),
@@ -35,8 +36,11 @@ absl::Status JobWalk::Run() {
 absl::Status JobWalk::Begin() {
   epochs_.TakeUnfinished();
   FindBestAgain();
-  RecallEpochs();
+  RecallEpochs(env_.cluster->History());
   env_.console->SetActivity("taking the first checkpoint");
+  if (const absl::Status status = ApplyBetweenEpochs(); !status.ok()) {
+    COHORT_RETURN_IF_ERROR(Recover(status));
+  }
   return TakeFirstCheckpoint();
 }
 
@@ -67,7 +71,11 @@ absl::Status JobWalk::TakeFirstCheckpoint() {
 absl::Status JobWalk::Train() {
   CoordinatorState state = env_.cluster->state();
   bool validate_again = LacksValidation(state);
-  while ((state.epoch < env_.schedule->epochs && !stopped()) || validate_again) {
+  const auto is_done = [&](bool ends) {
+    if (env_.update_epochs) env_.update_epochs(ends);
+    return TrainingIsDone(state);
+  };
+  while (!is_done(/*ends=*/false) || validate_again || !is_done(/*ends=*/true)) {
     const absl::Status status =
         validate_again ? ValidateAgain(state.epoch) : TrainEpoch(state.epoch);
     if (!status.ok()) COHORT_RETURN_IF_ERROR(Recover(status));
@@ -75,6 +83,12 @@ absl::Status JobWalk::Train() {
     validate_again = !status.ok() && LacksValidation(state);
   }
   return absl::OkStatus();
+}
+
+bool JobWalk::TrainingIsDone(const CoordinatorState& state) const {
+  if (state.epoch >= env_.schedule->epochs || stopped()) return true;
+  const uint64_t most = env_.schedule->max_steps;
+  return most > 0 && state.next_place >= most && (epochs_.BetweenEpochs(state) || ended_inside_);
 }
 
 bool JobWalk::LacksValidation(const CoordinatorState& state) const {
@@ -87,21 +101,76 @@ absl::Status JobWalk::TrainEpoch(uint64_t epoch) {
     progress_.Update(state, epoch);
     return CheckFinite(state, epoch);
   }));
-  COHORT_RETURN_IF_ERROR(CloseEpoch(epoch));
+  ShowEpoch(epoch);
+  if (env_.schedule->EndsInside(epoch)) return EndInside(epoch);
+  if (env_.callbacks != nullptr) return CloseWithCallbacks(epoch);
+  COHORT_RETURN_IF_ERROR(env_.cluster->EndEpoch(/*record=*/nullptr));
   // A checkpoint before the validation would be written again with the figure. Nothing is trained
   // in between.
   const bool after = CheckpointIsLast(epoch + 1);
   if (!after) COHORT_RETURN_IF_ERROR(CheckpointEpoch(epoch + 1));
   COHORT_RETURN_IF_ERROR(Validate(epoch + 1));
-  RecordEpoch(epoch + 1, training_metrics_);
   return after ? CheckpointEpoch(epoch + 1) : absl::OkStatus();
 }
 
-absl::Status JobWalk::CloseEpoch(uint64_t epoch) {
+void JobWalk::ShowEpoch(uint64_t epoch) {
   const CoordinatorState state = env_.cluster->state();
-  COHORT_RETURN_IF_ERROR(env_.cluster->EndEpoch());
   training_metrics_ = state.metrics;
   progress_.EndEpoch(state, epoch, epochs_.figures().last_rate);
+}
+
+// A chief that dies before EndEpoch does all of this again, with the same result.
+absl::Status JobWalk::CloseWithCallbacks(uint64_t epoch) {
+  const uint64_t finished = epoch + 1;
+  COHORT_RETURN_IF_ERROR(Validate(finished));
+  const bool validated = env_.schedule->ValidatesAfter(finished);
+  const v1::EpochRecord record = env_.callbacks->RecordOf(
+      finished, training_metrics_, validated ? validation_.metrics() : std::vector<MetricState>(),
+      env_.cluster->state().last_learning_rate.value_or(learning_rate_));
+  env_.callbacks->EndEpoch(record);
+  for (const std::string& line : env_.callbacks->TakeNews()) {
+    env_.console->Print(line);
+    env_.log->Info("callback", {{"says", line}, {"epoch", finished}});
+  }
+  if (!stopped() && finished < env_.schedule->epochs) COHORT_RETURN_IF_ERROR(ApplyLearningRate());
+  COHORT_RETURN_IF_ERROR(env_.cluster->EndEpoch(&record));
+  for (const CallbackFile& file : env_.callbacks->Files()) {
+    if (env_.write_file) env_.write_file(file);
+  }
+  if (stopped()) {
+    env_.log->Info("training_stopped", {{"by", env_.callbacks->stopped()}, {"epoch", finished}});
+    env_.console->Print(fmt::format("{}; training ends after epoch {} of {}",
+                                    env_.callbacks->stopped(), finished, env_.schedule->epochs));
+  }
+  return CheckpointEpoch(finished);
+}
+
+absl::Status JobWalk::ApplyLearningRate() {
+  if (env_.callbacks == nullptr) return absl::OkStatus();
+  const double wanted = env_.callbacks->learning_rate();
+  const double now = env_.cluster->state().learning_rate.value_or(learning_rate_);
+  if (wanted <= 0 || wanted == now) return absl::OkStatus();
+  const absl::Status status = env_.cluster->SetLearningRate(wanted, /*by_user=*/false);
+  if (status.ok()) return status;
+  // If a server is lost, Join returns that error.
+  COHORT_RETURN_IF_ERROR(env_.cluster->Join());
+  return status;
+}
+
+// A chief may have died, or a rollback may have come, before the rate of the next epoch was set.
+absl::Status JobWalk::ApplyBetweenEpochs() {
+  const CoordinatorState state = env_.cluster->state();
+  const bool between = env_.callbacks != nullptr && epochs_.BetweenEpochs(state) &&
+                       env_.callbacks->Knows(state.epoch) && !TrainingIsDone(state);
+  return between ? ApplyLearningRate() : absl::OkStatus();
+}
+
+// The epoch stays open: a job that is given more steps continues in it.
+absl::Status JobWalk::EndInside(uint64_t epoch) {
+  if (env_.schedule->validates()) COHORT_RETURN_IF_ERROR(ValidateState(epoch + 1, epoch));
+  env_.console->Print(fmt::format("`fit.max_steps` ends the training at step {}, inside epoch {}",
+                                  env_.schedule->max_steps, epoch + 1));
+  ended_inside_ = true;
   return absl::OkStatus();
 }
 
@@ -129,32 +198,23 @@ absl::Status JobWalk::CheckpointEpoch(uint64_t finished_epochs) {
 
 absl::Status JobWalk::Validate(uint64_t finished_epochs) {
   if (!env_.schedule->ValidatesAfter(finished_epochs)) return absl::OkStatus();
-  COHORT_RETURN_IF_ERROR(validation_.Run(finished_epochs));
+  COHORT_RETURN_IF_ERROR(ValidateState(finished_epochs, finished_epochs));
+  validation_.MarkDone(finished_epochs);
+  return absl::OkStatus();
+}
+
+absl::Status JobWalk::ValidateState(uint64_t epoch, uint64_t at) {
+  COHORT_RETURN_IF_ERROR(validation_.Run(epoch));
   if (env_.best != nullptr) {
-    env_.best->Judge(validation_.metrics(), finished_epochs, env_.cluster->state(),
+    env_.best->Judge(validation_.metrics(), at, env_.cluster->state(),
                      env_.cluster->newest_checkpoint());
   }
-  validation_.MarkDone(finished_epochs);
   return absl::OkStatus();
 }
 
 absl::Status JobWalk::ValidateAgain(uint64_t finished_epochs) {
   COHORT_RETURN_IF_ERROR(Validate(finished_epochs));
-  RecordEpoch(finished_epochs, {});
   return CheckpointIsLast(finished_epochs) ? CheckpointEpoch(finished_epochs) : absl::OkStatus();
-}
-
-void JobWalk::RecordEpoch(uint64_t finished_epochs, const std::vector<MetricState>& training) {
-  if (env_.callbacks == nullptr || env_.callbacks->Knows(finished_epochs)) return;
-  const bool validated = env_.schedule->ValidatesAfter(finished_epochs);
-  env_.callbacks->EndEpoch(finished_epochs, training,
-                           validated ? validation_.metrics() : std::vector<MetricState>());
-  if (!stopped()) return;
-  env_.log->Info("training_stopped",
-                 {{"by", env_.callbacks->stopped()}, {"epoch", finished_epochs}});
-  env_.console->Print(fmt::format("{}; training ends after epoch {} of {}",
-                                  env_.callbacks->stopped(), finished_epochs,
-                                  env_.schedule->epochs));
 }
 
 absl::Status JobWalk::CheckFinite(const CoordinatorState& state, uint64_t epoch) const {
@@ -177,12 +237,40 @@ void JobWalk::CheckpointIfDue(const CoordinatorState& state) {
 
 absl::Status JobWalk::Finish() {
   while (true) {
-    const absl::Status status = MustCheckpoint(/*finished=*/true);
+    absl::Status status = RestoreBest();
+    if (status.ok()) status = MustCheckpoint(/*finished=*/true);
     if (status.ok()) break;
     COHORT_RETURN_IF_ERROR(Annotate(Recover(status), "the last checkpoint"));
     COHORT_RETURN_IF_ERROR(Train());
   }
   if (env_.best != nullptr) env_.best->Announce();
+  return absl::OkStatus();
+}
+
+absl::Status JobWalk::RestoreBest() {
+  if (env_.callbacks == nullptr || !env_.callbacks->restores_best()) return absl::OkStatus();
+  const auto best = env_.best != nullptr ? env_.best->best() : std::nullopt;
+  const CoordinatorState state = env_.cluster->state();
+  if (!best.has_value() || best->step() >= state.next_place || env_.best->IsBest(state)) {
+    return absl::OkStatus();
+  }
+  const std::string path = env_.catalog->PathOf(best->checkpoint());
+  env_.console->SetActivity("restoring the best checkpoint");
+  const std::string why = env_.callbacks->stopped();
+  const absl::Status restored = env_.cluster->RestoreFrom(path);
+  if (absl::IsFailedPrecondition(restored) || absl::IsDataLoss(restored)) {
+    env_.console->Print(
+        fmt::format("warning: the job ends with its last weights; {} is the best "
+                    "checkpoint and cannot be restored: {}",
+                    path, std::string(restored.message())));
+    return absl::OkStatus();
+  }
+  COHORT_RETURN_IF_ERROR(restored);
+  FindBestAgain();
+  RecallEpochs({});
+  env_.callbacks->NoteTrained(state.epoch, why);
+  env_.console->Print(fmt::format("the job ends with the weights of its best epoch: {} ({})", path,
+                                  BestText(*best)));
   return absl::OkStatus();
 }
 
@@ -214,9 +302,12 @@ absl::Status JobWalk::Recover(const absl::Status& error) {
   COHORT_RETURN_IF_ERROR(env_.cluster->Restore());
   COHORT_RETURN_IF_ERROR(rollbacks_.Count(env_.cluster->newest_checkpoint(), error, lost));
   FindBestAgain();
-  RecallEpochs();
+  RecallEpochs(env_.cluster->History());
+  ended_inside_ = false;
   env_.console->SetActivity("training");
   epochs_.TakeUnfinished();
+  // The server may be lost again; RollbackLimit ends that.
+  if (const absl::Status status = ApplyBetweenEpochs(); !status.ok()) return Recover(status);
   const CoordinatorState state = env_.cluster->state();
   validation_.ForgetAfter(state.epoch);
   Restart(state);
@@ -238,15 +329,16 @@ void JobWalk::FindBestAgain() {
   if (!figure_known) validation_.ForgetAfter(0);
 }
 
-void JobWalk::RecallEpochs() {
+void JobWalk::RecallEpochs(const std::vector<v1::EpochRecord>& journal) {
   if (env_.callbacks == nullptr) return;
   const std::string from = env_.cluster->newest_checkpoint();
-  if (from.empty()) return env_.callbacks->ContinueFrom(nullptr);
+  if (from.empty()) return env_.callbacks->ContinueFrom(nullptr, journal);
   const auto manifest = env_.catalog->Read(from);
   if (!manifest.ok()) {
     env_.log->Failure(LogLevel::kWarning, "history_unknown", manifest.status());
   }
-  env_.callbacks->ContinueFrom(manifest.ok() ? &*manifest : nullptr);
+  env_.callbacks->ContinueFrom(manifest.ok() ? &*manifest : nullptr, journal);
+  (void)env_.callbacks->TakeNews();
   if (stopped()) env_.console->Print(env_.callbacks->stopped() + "; the training has ended");
 }
 

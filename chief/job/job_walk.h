@@ -4,6 +4,7 @@
 #include <absl/status/status.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -29,11 +30,11 @@ namespace cohort {
 //
 //   1. Begin: take over unfinished closures, find the best checkpoint, and TakeFirstCheckpoint, to
 //      have a state to go back to.
-//   2. Train, per epoch: EpochRunner::Run (checkpoints by steps and seconds), CloseEpoch,
-//      CheckpointEpoch, Validate, RecordEpoch. With keep_best or callbacks the checkpoint comes
-//      last,
-//      because its manifest holds the figure and the record. A callback may end the training.
-//   3. Finish: take the last checkpoint.
+//   2. Train, per epoch: EpochRunner::Run (checkpoints by steps and seconds), ShowEpoch, Validate,
+//      CheckpointEpoch. With keep_best or callbacks the checkpoint comes last, because its manifest
+//      holds the figure and the record. With callbacks the validation comes before the end of the
+//      epoch, because the journal has the record with this end. A callback may end the training.
+//   3. Finish: RestoreBest if a callback asks for it, and take the last checkpoint.
 //
 // If a server is lost anywhere in 1 to 3, Recover takes the cluster back to its newest checkpoint,
 // and the walk continues from there. The fifth return to one checkpoint ends the walk
@@ -47,6 +48,7 @@ class JobWalk {
     Validation::Step validation;
     CheckpointPolicy::Options checkpoints;
     JobProgress::Options progress;
+    double learning_rate = 0;  // the optimizer's own; 0: it has a schedule
     bool ends_for_lost_server = false;
   };
   // True for the error of a lost server.
@@ -62,6 +64,11 @@ class JobWalk {
     MetricsLog* metrics = nullptr;
     BestTracker* best = nullptr;          // null: without keep_best
     EpochCallbacks* callbacks = nullptr;  // null: without callbacks
+    // A user may have asked for more epochs: sets them in `schedule`. `ends`: the training ends if
+    // there are none. May be null.
+    std::function<void(bool ends)> update_epochs;
+    // Writes the file of a callback. May be null.
+    std::function<void(const CallbackFile&)> write_file;
   };
 
   JobWalk(const Environment& environment, const Options& options);
@@ -82,14 +89,22 @@ class JobWalk {
   absl::Status TakeFirstCheckpoint();
   absl::Status Train();
   absl::Status TrainEpoch(uint64_t epoch);
-  absl::Status CloseEpoch(uint64_t epoch);
+  // Shows the metrics of an epoch, or of its part up to `max_steps`.
+  void ShowEpoch(uint64_t epoch);
+  // The callbacks have not seen the epoch: validates, lets them decide, and ends it.
+  absl::Status CloseWithCallbacks(uint64_t epoch);
+  // The learning rate that the callbacks have decided counts from here on.
+  absl::Status ApplyLearningRate();
+  absl::Status ApplyBetweenEpochs();
+  // The job ends inside this epoch.
+  absl::Status EndInside(uint64_t epoch);
   // Takes the checkpoint of an epoch, if the policy requires it or the state is the best one.
   absl::Status CheckpointEpoch(uint64_t finished_epochs);
   // Validates, and takes the checkpoint that keep_best requires after the validation.
   absl::Status ValidateAgain(uint64_t finished_epochs);
   absl::Status Validate(uint64_t finished_epochs);
-  // Shows the epoch to the callbacks, unless they know it. `training`: its metrics; empty: unknown.
-  void RecordEpoch(uint64_t finished_epochs, const std::vector<MetricState>& training);
+  // Validates the state, whose number of finished epochs is `at`, and reports it under `epoch`.
+  absl::Status ValidateState(uint64_t epoch, uint64_t at);
   // InvalidArgument if a value is not finite, and a callback does not permit it.
   absl::Status CheckFinite(const CoordinatorState& state, uint64_t epoch) const;
   bool stopped() const { return env_.callbacks != nullptr && !env_.callbacks->stopped().empty(); }
@@ -98,7 +113,11 @@ class JobWalk {
   bool LacksValidation(const CoordinatorState& state) const;
   // True if the epoch's checkpoint is taken after its validation and record.
   bool CheckpointIsLast(uint64_t finished_epochs) const;
+  // True if nothing is left to train.
+  bool TrainingIsDone(const CoordinatorState& state) const;
   absl::Status Finish();
+  // With restore_best_weights: goes back to the best checkpoint.
+  absl::Status RestoreBest();
 
   // Takes a checkpoint that must succeed. Errors: among others, the typed one of a lost server.
   absl::Status MustCheckpoint(bool finished);
@@ -107,12 +126,14 @@ class JobWalk {
   // True if the lost server that `error` names is there again.
   bool IsBack(const absl::Status& error) const;
   void FindBestAgain();
-  void RecallEpochs();
+  // `journal`: what the journal has of epochs after the newest checkpoint.
+  void RecallEpochs(const std::vector<v1::EpochRecord>& journal);
   // Measures rates and checkpoint intervals from now.
   void Restart(const CoordinatorState& state);
 
   const Environment env_;
   const std::string job_name_;
+  const double learning_rate_;  // Options::learning_rate
   const bool ends_for_lost_server_;
   CheckpointPolicy policy_;
   EpochRunner epochs_;
@@ -121,6 +142,7 @@ class JobWalk {
   RollbackLimit rollbacks_;
   std::vector<MetricState> training_metrics_;
   bool continued_ = false;
+  bool ended_inside_ = false;  // EndInside is done
 };
 
 }  // namespace cohort

@@ -33,7 +33,9 @@ struct WalkedJob {
     cluster.keeper = best->keeper();
   }
   void Use(std::vector<v1::ClassConfig> configs) {
-    callbacks = std::make_unique<EpochCallbacks>(std::move(configs));
+    callbacks = std::make_unique<EpochCallbacks>(
+        EpochCallbacks::Options{.configs = std::move(configs), .learning_rate = 0.5});
+    options.learning_rate = 0.5;
     cluster.callbacks = callbacks.get();
   }
   absl::Status Run() {
@@ -45,7 +47,8 @@ struct WalkedJob {
                                                           .console = &shown.console,
                                                           .metrics = &shown.metrics,
                                                           .best = best.get(),
-                                                          .callbacks = callbacks.get()},
+                                                          .callbacks = callbacks.get(),
+                                                          .update_epochs = update_epochs},
                                      options);
     return walk->Run();
   }
@@ -62,6 +65,7 @@ struct WalkedJob {
   JobWalk::Options options;
   std::unique_ptr<BestTracker> best;
   std::unique_ptr<EpochCallbacks> callbacks;
+  std::function<void(bool)> update_epochs;
   std::unique_ptr<JobWalk> walk;
 };
 
@@ -102,6 +106,115 @@ TEST_CASE("callbacks see each epoch once, also after a rollback") {
   REQUIRE(job.Run().ok());
   CHECK(job.cluster.now.epoch == 4);
   CHECK(job.cluster.manifests.back().history_size() == 4);
+}
+
+v1::ClassConfig CallbackOf(
+    std::string_view name,
+    std::initializer_list<std::pair<std::string_view, v1::ConfigValue>> arguments) {
+  return *CompleteConfig(CallbackSchemas(), ClassOf(name, arguments));
+}
+
+TEST_CASE("a callback changes the learning rate between two epochs, and a restart keeps it") {
+  WalkedJob job;
+  job.schedule.epochs = 3;
+  job.Use(
+      {CallbackOf("ReduceLROnPlateau", {{"patience", ConfigOf(1)}, {"mode", ConfigOf("min")}})});
+  REQUIRE(job.Run().ok());
+  // The figure is always the same. After the last epoch nobody needs a rate.
+  const Calls& calls = job.cluster.calls;
+  const auto set = std::ranges::find(calls, fmt::format("set learning rate {}", double{0.05F}));
+  REQUIRE(set != calls.end());
+  CHECK(*(set - 1) == "validate 4");
+  CHECK(*(set + 1) == "end epoch 2");
+  CHECK(std::ranges::count(calls, *set) == 1);
+  CHECK(job.cluster.history.at(1).learning_rate() == 0.5);
+  CHECK(job.cluster.history.at(2).learning_rate() == double{0.05F});
+  CHECK(job.shown.Has("ReduceLROnPlateau: the learning rate is 0.05 now"));
+  // With more epochs, the rate that the last epoch asked for is set at the start.
+  job.cluster.calls.clear();
+  job.schedule.epochs = 4;
+  job.Use(
+      {CallbackOf("ReduceLROnPlateau", {{"patience", ConfigOf(1)}, {"mode", ConfigOf("min")}})});
+  REQUIRE(job.Run().ok());
+  CHECK(job.cluster.calls.front() ==
+        fmt::format("set learning rate {}",
+                    static_cast<double>(static_cast<float>(double{0.05F} * 0.1))));
+}
+
+TEST_CASE("LearningRateScheduler sets a rate before the first checkpoint") {
+  WalkedJob job;
+  v1::ConfigValue schedule;
+  for (const double number : {0.0, 0.25, 1.0, 0.125}) {
+    *schedule.mutable_list()->add_values() = ConfigOf(number);
+  }
+  job.Use({CallbackOf("LearningRateScheduler", {{"schedule", schedule}})});
+  REQUIRE(job.Run().ok());
+  CHECK(Calls(job.cluster.calls.begin(), job.cluster.calls.begin() + 2) ==
+        Calls{"set learning rate 0.25", "checkpoint"});
+  CHECK(std::ranges::count(job.cluster.calls, "set learning rate 0.125") == 1);
+}
+
+TEST_CASE("a job ends with its best epoch if a callback restores it") {
+  WalkedJob job;
+  job.schedule.epochs = 9;
+  job.KeepBest();
+  job.Use({CallbackOf("EarlyStopping", {{"patience", ConfigOf(2)},
+                                        {"mode", ConfigOf("min")},
+                                        {"restore_best_weights", ConfigOf(true)}})});
+  bool stops = true;
+  SECTION("after it has stopped") {}
+  SECTION("after the last epoch") {
+    job.schedule.epochs = 3;
+    stops = false;
+  }
+  SECTION("also if a server is lost meanwhile") {
+    job.FailOnce("last checkpoint", 1, LostServer());
+  }
+  job.cluster.validation["loss"] = 1;
+  job.cluster.fail = [&, fail = job.cluster.fail](const std::string& call) {
+    if (call == "end epoch 1") job.cluster.validation["loss"] = 0.5;
+    if (call == "end epoch 2") job.cluster.validation["loss"] = 0.75;
+    return fail ? fail(call) : absl::OkStatus();
+  };
+  REQUIRE(job.Run().ok());
+  const v1::Manifest& last = job.cluster.manifests.back();
+  CHECK(last.finished());
+  CHECK(last.epoch() == 2);
+  CHECK(last.history_size() == 2);
+  CHECK(last.trained_epochs() == (stops ? 4 : 3));
+  CHECK(last.stopped().empty() != stops);
+  CHECK(job.shown.Has("the job ends with the weights of its best epoch: /c/"));
+}
+
+TEST_CASE("max_steps ends a job inside an epoch, and more of them continue in it") {
+  WalkedJob job;
+  job.schedule.max_steps = 5;
+  REQUIRE(job.Run().ok());
+  CHECK(Calls(job.cluster.calls.end() - 4, job.cluster.calls.end()) ==
+        Calls{"train 3+2", "validate 0", "validate 4", "last checkpoint"});
+  CHECK(job.cluster.manifests.back().epoch() == 1);
+  CHECK(job.cluster.manifests.back().step() == 5);
+  CHECK(job.shown.Has("`fit.max_steps` ends the training at step 5, inside epoch 2"));
+  job.schedule.max_steps = 0;
+  job.cluster.calls.clear();
+  REQUIRE(job.Run().ok());
+  CHECK(job.cluster.calls ==
+        Calls{"train 5+1", "end epoch 2", "validate 0", "validate 4", "last checkpoint"});
+  // At the end of an epoch it ends the job as `epochs` does.
+  WalkedJob whole;
+  whole.schedule.epochs = 5;
+  whole.schedule.max_steps = 6;
+  REQUIRE(whole.Run().ok());
+  CHECK(whole.cluster.now.epoch == 2);
+}
+
+TEST_CASE("a job gets more epochs while it runs") {
+  WalkedJob job;
+  job.update_epochs = [&](bool ends) {
+    if (ends && job.schedule.epochs == 2) job.schedule.epochs = 3;
+  };
+  REQUIRE(job.Run().ok());
+  CHECK(job.cluster.now.epoch == 3);
 }
 
 TEST_CASE("TerminateOnNaN ends the job at a value that is not finite") {

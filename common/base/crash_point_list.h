@@ -20,6 +20,7 @@ inline constexpr std::string_view kCrashPoints[] = {
     "chief.journal.segment_started",  // it has the name; older generations are not deleted
     "chief.journal.segment_written",  // a new segment is written and not synced
     "chief.journal.writing",          // only the journal thread has the records
+    "chief.rate.journaled",           // the learning rate is durable; no ps has it
     "chief.result.folded",            // the metrics are folded in memory only
     "chief.rollback.journaled",       // the new timeline is durable; no ps knows
     "chief.settle.journaled",         // durable; the watermark is not published

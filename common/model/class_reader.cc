@@ -1,6 +1,7 @@
 #include "common/model/class_reader.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
 #include "common/base/suggest.h"
@@ -248,6 +249,9 @@ absl::Status ClassReader::ReadArgument(const Entry& entry, const std::string& pa
     }
     return absl::OkStatus();
   }
+  if (argument.table && !entry.value.IsScalar()) {
+    return ReadTable(entry, path, schema, argument, value->mutable_list());
+  }
   if (entry.value.IsMap()) return ReadMappedArgument(entry, path, schema, argument, value);
   const bool strings =
       argument.type == ArgumentType::kString || argument.type == ArgumentType::kStrings;
@@ -272,6 +276,34 @@ absl::Status ClassReader::ReadArgument(const Entry& entry, const std::string& pa
     }
     v1::ConfigValue* const added = value->mutable_list()->add_values();
     if (!item.IsNull()) *added = convert(item);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ClassReader::ReadTable(const Entry& entry, const std::string& path,
+                                    const ClassSchema& schema, const Argument& argument,
+                                    v1::ConfigList* pairs) {
+  if (entry.value.IsSequence()) {
+    COHORT_ASSIGN_OR_RETURN(const std::vector<YAML::Node> items, Items(entry.value, path));
+    for (size_t i = 0; i < items.size(); ++i) {
+      *pairs->add_values() = ConfigOf(static_cast<double>(i));
+      COHORT_ASSIGN_OR_RETURN(const double number, Number(items[i], path));
+      *pairs->add_values() = ConfigOf(number);
+    }
+    return absl::OkStatus();
+  }
+  COHORT_ASSIGN_OR_RETURN(const auto entries, Entries(entry.value, fmt::format("`{}`", path),
+                                                      argument.name + ": {0: 0.1, 5: 0.01}"));
+  for (const Entry& item : entries) {
+    char* end = nullptr;
+    const double key = std::strtod(item.key.c_str(), &end);
+    if (item.key.empty() || *end != '\0') {
+      return Error(item.line, "{}: the keys of {} must be numbers, not \"{}\"", schema.name,
+                   argument.name, item.key.substr(0, 60));
+    }
+    *pairs->add_values() = ConfigOf(key);
+    COHORT_ASSIGN_OR_RETURN(const double number, Number(item.value, JoinPath(path, item.key)));
+    *pairs->add_values() = ConfigOf(number);
   }
   return absl::OkStatus();
 }

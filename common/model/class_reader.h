@@ -64,6 +64,9 @@ class ClassReader : public YamlReader {
                                 const SchemaSet* classes);
   absl::Status ReadArgument(const Entry& entry, const std::string& path, const ClassSchema& schema,
                             const Argument& argument, v1::ConfigValue* value);
+  // Reads what Argument::table describes.
+  absl::Status ReadTable(const Entry& entry, const std::string& path, const ClassSchema& schema,
+                         const Argument& argument, v1::ConfigList* pairs);
   absl::Status ReadObjects(const Entry& entry, const std::string& path, const Argument& argument,
                            v1::ConfigValue* value);
   absl::Status ReadMappedArgument(const Entry& entry, const std::string& path,

@@ -1,5 +1,6 @@
 #include "common/model/data_check.h"
 
+#include <cmath>
 #include <vector>
 
 #include "common/base/status.h"
@@ -7,6 +8,26 @@
 #include "common/model/model_builder.h"
 
 namespace cohort {
+
+absl::StatusOr<std::shared_ptr<const Dataset>> OpenTraining(const DataOptions& options,
+                                                            v1::JobSpec* job) {
+  v1::DatasetSpec* const train = job->mutable_data()->mutable_train();
+  COHORT_ASSIGN_OR_RETURN(auto all, Dataset::Open(*train, options));
+  const double split = job->fit().validation_split();
+  if (split <= 0) return all;
+  const auto records = static_cast<double>(all->num_records());
+  const auto first = static_cast<uint64_t>(std::floor(records * (1.0 - split)));
+  if (first == 0 || first == all->num_records()) {
+    return InvalidArgument(
+        "`fit.validation_split: {}` leaves {} of {} records for the training: both parts need some",
+        split, first, all->num_records());
+  }
+  v1::DatasetSpec* const validation = job->mutable_data()->mutable_validation();
+  validation->set_skip(train->skip() + first);
+  validation->set_take(all->num_records() - first);
+  train->set_take(first);
+  return Dataset::Open(*train, options);
+}
 
 absl::StatusOr<uint64_t> StepsPerEpoch(const JobFile& job, uint64_t records) {
   const v1::DataSpec& data = job.spec.data();

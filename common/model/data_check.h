@@ -4,12 +4,23 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <memory>
 
 namespace cohort {
 
+namespace v1 {
+class JobSpec;
+}
 class Dataset;
+struct DataOptions;
 struct BuiltModel;
 struct JobFile;
+
+// Opens the training set. With `fit.validation_split` it is the first part of the records, and the
+// rest is the validation set, as in Keras: sets both in the job. Errors: those of Dataset::Open;
+// InvalidArgument if one of them has no records.
+absl::StatusOr<std::shared_ptr<const Dataset>> OpenTraining(const DataOptions& options,
+                                                            v1::JobSpec* job);
 
 // Checks of a job against its open data; errors name the line of the job file.
 

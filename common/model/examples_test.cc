@@ -62,6 +62,7 @@ std::vector<std::string> KeysOf(const FieldDescriptor* field) {
   // Classes are keys themselves; their arguments are compared with their schemas.
   if (name == "source_class") return {"csv", "source"};
   if (name == "transform_class") return {"StringLookup"};
+  if (name == "validation_epochs") return {"validation_freq"};
   if (message == "MetricSpec") return {};
   if (message == "ModelSpec" && name == "output_names") return {"keras_json"};
   if (message == "OutputLoss") return {"loss_weights"};

@@ -14,6 +14,7 @@
 #include "common/data/source_class.h"
 #include "common/graph/consistency_mode.h"
 #include "common/graph/pull_ahead.h"
+#include "common/model/callbacks/callback.h"
 #include "common/model/strategies.h"
 #include "common/optimizers/optimizers.h"
 #include "common/report/reporter.h"
@@ -219,7 +220,18 @@ class Checker {
     const v1::FitSpec& fit = job_.fit();
     COHORT_RETURN_IF_ERROR(Positive("fit.epochs", fit.epochs()));
     COHORT_RETURN_IF_ERROR(Positive("fit.steps_per_execution", fit.steps_per_execution()));
-    COHORT_RETURN_IF_ERROR(Positive("fit.validation_every_epochs", fit.validation_every_epochs()));
+    COHORT_RETURN_IF_ERROR(Positive("fit.validation_freq", fit.validation_freq()));
+    const double split = fit.validation_split();
+    if (!(split >= 0 && split < 1)) {
+      return Error("fit.validation_split",
+                   "`fit.validation_split` is {}; it is a share of the training records: 0 to 1",
+                   split);
+    }
+    if (split > 0 && lines_.keys.contains("data.validation")) {
+      return Error("fit.validation_split",
+                   "the job has `data.validation`, and `fit.validation_split` makes another "
+                   "validation set: leave out one of them");
+    }
     const bool independent = job_.data().visitation() == v1::INDEPENDENT;
     COHORT_RETURN_IF_ERROR(CheckCallbacks());
     if (independent && fit.steps_per_epoch() == 0) {
@@ -229,7 +241,8 @@ class Checker {
     if (!independent && fit.steps_per_epoch() != 0) {
       return Error("fit.steps_per_epoch",
                    "with visitation exactly_once the data ends the epoch: leave out "
-                   "`steps_per_epoch`, or choose visitation independent");
+                   "`steps_per_epoch`, or choose visitation independent; `max_steps` ends the "
+                   "whole training");
     }
     return absl::OkStatus();
   }
@@ -482,6 +495,37 @@ class Checker {
     return names;
   }
 
+  absl::Status CheckCallback(const std::string& key, const v1::ClassConfig& callback) const {
+    const auto known = Callbacks().Find(callback.class_name());
+    if (!known.ok()) return Error(key, "{}", std::string(known.status().message()));
+    const CallbackClass& c = **known;
+    if (!c.refused.empty()) return Error(key, "{}", c.refused);
+    const auto at = [&](const absl::Status& status) {
+      return status.ok() ? status : Error(key, "{}", std::string(status.message()));
+    };
+    if (c.check != nullptr) COHORT_RETURN_IF_ERROR(at(c.check(Config(callback))));
+    v1::JobSpec applied = job_;
+    if (c.apply != nullptr) COHORT_RETURN_IF_ERROR(at(c.apply(Config(callback), &applied)));
+    return c.sets_learning_rate ? CheckRateMayChange(key, callback.class_name()) : absl::OkStatus();
+  }
+
+  // As in Keras, whose optimizers with a schedule refuse another rate.
+  absl::Status CheckRateMayChange(const std::string& key, const std::string& callback) const {
+    if (job_.compile().optimizers_size() > 0) {
+      return Error(key,
+                   "{} sets the learning rate of one optimizer, and this job has several: give "
+                   "them schedules, or leave out `compile.optimizers`",
+                   callback);
+    }
+    const auto& arguments = job_.compile().optimizer_class().config();
+    const auto rate = arguments.find("learning_rate");
+    if (rate != arguments.end() && rate->second.has_f()) return absl::OkStatus();
+    return Error(key,
+                 "{} sets the learning rate, which must be a number then, and the optimizer has a "
+                 "schedule: leave out one of them",
+                 callback);
+  }
+
   // What a callback monitors must be reported.
   absl::Status CheckCallbacks() const {
     const bool validates = job_.data().has_validation() && job_.evaluate().by_closures();
@@ -490,8 +534,10 @@ class Checker {
     if (validates) known.insert(known.end(), validation.begin(), validation.end());
     for (int i = 0; i < job_.fit().callbacks_size(); ++i) {
       const v1::ClassConfig& callback = job_.fit().callbacks(i);
+      COHORT_RETURN_IF_ERROR(CheckCallback(fmt::format("fit.callbacks[{}]", i), callback));
       const auto monitor = callback.config().find("monitor");
       if (monitor == callback.config().end()) continue;
+      if ((*Callbacks().Find(callback.class_name()))->make == nullptr) continue;
       const std::string& metric = monitor->second.s();
       if (std::find(known.begin(), known.end(), metric) != known.end()) continue;
       const std::string key = fmt::format("fit.callbacks[{}]", i);

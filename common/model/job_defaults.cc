@@ -3,6 +3,7 @@
 #include "common/data/dataset.h"
 #include "common/data/source_class.h"
 #include "common/data/transform_class.h"
+#include "common/model/callbacks/callback.h"
 #include "common/model/layers/layer.h"
 #include "common/model/losses/loss.h"
 #include "common/model/metrics/metric.h"
@@ -26,7 +27,7 @@ void SetJobDefaults(v1::JobSpec* job) {
   v1::FitSpec* fit = job->mutable_fit();
   fit->set_epochs(1);
   fit->set_steps_per_execution(1);
-  fit->set_validation_every_epochs(1);
+  fit->set_validation_freq(1);
   v1::StrategySpec* strategy = job->mutable_strategy();
   strategy->set_backup_work("none");
   strategy->set_deterministic("auto");
@@ -123,6 +124,13 @@ void CompleteMixedPrecision(v1::JobSpec* job) {
 
 void CompleteDefaults(v1::JobSpec* job) {
   CompleteMixedPrecision(job);
+  // CheckJob reports errors.
+  for (const v1::ClassConfig& callback : job->fit().callbacks()) {
+    const auto known = Callbacks().Find(callback.class_name());
+    if (known.ok() && (*known)->apply != nullptr) {
+      (void)(*known)->apply(Config(callback), job);
+    }
+  }
   v1::StrategySpec* strategy = job->mutable_strategy();
   if (strategy->name().empty()) {
     strategy->set_name(std::string(DefaultStrategy(OwnerCalls::kSockets).name));
@@ -142,6 +150,11 @@ void CompleteDefaults(v1::JobSpec* job) {
     data->set_batch_size(data->global_batch_size() / strategy->closures_per_step());
   }
   v1::DatasetSpec* train = data->mutable_train();
+  // JobPlan finds the records of both parts.
+  if (job->fit().validation_split() > 0 && !data->has_validation()) {
+    *data->mutable_validation() = *train;
+    data->mutable_validation()->set_shuffle(false);
+  }
   if (data->has_validation()) {
     v1::DatasetSpec* validation = data->mutable_validation();
     if (!validation->has_source_class() && train->has_source_class()) {

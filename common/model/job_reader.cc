@@ -1,5 +1,7 @@
 #include "common/model/job_reader.h"
 
+#include <optional>
+
 #include "common/model/callbacks/callback.h"
 #include "common/model/compile_reader.h"
 #include "common/model/dataset_reader.h"
@@ -19,6 +21,9 @@ absl::Status JobReader::ReadMessage(const YAML::Node& node, const std::string& p
   if (dynamic_cast<v1::DatasetSpec*>(message) != nullptr) {
     return DatasetReader(lines(), model_.outputs()).ReadMessage(node, path, message);
   }
+  if (auto* fit = dynamic_cast<v1::FitSpec*>(message); fit != nullptr && node.IsMap()) {
+    return ReadFit(node, path, fit);
+  }
   if (auto* precision = dynamic_cast<v1::MixedPrecisionSpec*>(message)) {
     return ReadMixedPrecision(node, path, precision);
   }
@@ -33,15 +38,58 @@ absl::Status JobReader::ReadJob(const YAML::Node& node, v1::JobSpec* job) {
   // The model first: the others may name its outputs. (Assigning a YAML::Node would change the node
   // that it had, so nothing is sorted.)
   std::vector<Entry> model, others;
+  std::optional<Entry> from;
   bool compiles = false;
   for (const Entry& entry : entries) {
+    if (entry.key == "init_from") {
+      from.emplace(entry);
+      continue;
+    }
     (entry.key == "model" ? model : others).push_back(entry);
     compiles = compiles || (entry.key == "compile" && !entry.value.IsNull());
   }
   COHORT_RETURN_IF_ERROR(ReadEntries(model, "", job));
   COHORT_RETURN_IF_ERROR(ReadEntries(others, "", job));
+  if (from.has_value()) COHORT_RETURN_IF_ERROR(ReadInitFrom(*from, job));
   if (compiles) return absl::OkStatus();
   return ReadMessage(YAML::Node(YAML::NodeType::Map), "compile", job->mutable_compile());
+}
+
+absl::Status JobReader::ReadFit(const YAML::Node& node, const std::string& path, v1::FitSpec* fit) {
+  SetReadingDefaults(path, fit);
+  COHORT_ASSIGN_OR_RETURN(const auto entries, Entries(node, fmt::format("`{}`", path)));
+  std::vector<Entry> others;
+  for (const Entry& entry : entries) {
+    if (entry.key == "initial_epoch") {
+      return Error(entry.line,
+                   "`fit.initial_epoch` is not needed: a job continues from its newest checkpoint, "
+                   "at the epoch where it was; `fit.epochs` counts all of them, as in Keras. A job "
+                   "that begins with the weights of another one has `initial_weights`");
+    }
+    if (entry.key == "validation_epochs") {
+      return Error(entry.line,
+                   "epochs after which the job validates are written as a list: "
+                   "`validation_freq: [1, 2, 10]`");
+    }
+    const bool freq = entry.key == "validation_freq" || entry.key == "validation_every_epochs";
+    if (!freq) {
+      others.push_back(entry);
+    } else if (!entry.value.IsSequence()) {
+      others.push_back(Entry{"validation_freq", entry.line, entry.value});
+    } else {
+      Note(JoinPath(path, "validation_freq"), entry.line);
+      COHORT_ASSIGN_OR_RETURN(const auto items, Items(entry.value, path));
+      for (const YAML::Node& item : items) {
+        COHORT_ASSIGN_OR_RETURN(const int64_t epoch, Integer(item, "fit.validation_freq"));
+        if (epoch < 1) {
+          return Error(entry.line, "`fit.validation_freq` has the epoch {}; they count from 1",
+                       epoch);
+        }
+        fit->add_validation_epochs(static_cast<uint64_t>(epoch));
+      }
+    }
+  }
+  return ReadEntries(others, path, fit);
 }
 
 absl::Status JobReader::ReadField(const Entry& entry, const std::string& path, const Field* field,
@@ -56,6 +104,20 @@ absl::Status JobReader::ReadField(const Entry& entry, const std::string& path, c
     Note(item_path, LineOf(item));
     COHORT_RETURN_IF_ERROR(ReadClass(item, item_path, CallbackSchemas(), fit->add_callbacks()));
   }
+  return absl::OkStatus();
+}
+
+// `init_from: CHECKPOINT` is the short form of `initial_weights` for another job: layers with other
+// shapes, and those that the checkpoint lacks, begin with their initializers.
+absl::Status JobReader::ReadInitFrom(const Entry& entry, v1::JobSpec* job) {
+  if (job->has_initial_weights()) {
+    return Error(entry.line, "`init_from` is the short form of `initial_weights`: leave out one");
+  }
+  Note("initial_weights", entry.line);
+  Note("initial_weights.path", entry.line);
+  v1::InitialWeightsSpec* const weights = job->mutable_initial_weights();
+  COHORT_ASSIGN_OR_RETURN(*weights->mutable_path(), Text(entry.value, "init_from"));
+  weights->set_skip_mismatch(true);
   return absl::OkStatus();
 }
 

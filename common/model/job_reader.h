@@ -31,6 +31,8 @@ class JobReader : public ClassReader {
                                v1::PartitionerSpec* partitioner);
   absl::Status ReadField(const Entry& entry, const std::string& path, const Field* field,
                          Message* message) override;
+  absl::Status ReadInitFrom(const Entry& entry, v1::JobSpec* job);
+  absl::Status ReadFit(const YAML::Node& node, const std::string& path, v1::FitSpec* fit);
   absl::Status ReadMixedPrecision(const YAML::Node& node, const std::string& path,
                                   v1::MixedPrecisionSpec* precision);
 

@@ -16,6 +16,7 @@ namespace v1 {
 class OptimizerSpec;
 }
 
+class LearningRates;
 struct RuleUpdate;  // common/optimizers/rules/rule_update.h
 
 // Optimizer state beside a variable: one tensor of the variable's shape and dtype.
@@ -73,8 +74,9 @@ struct RowsUpdate {
 class OptimizerRule {
  public:
   // Completes the specification first. Errors: those of CompleteOptimizer; Unimplemented for an
-  // optimizer that needs a norm over a whole variable.
-  static absl::StatusOr<std::unique_ptr<OptimizerRule>> Create(const v1::OptimizerSpec& spec);
+  // optimizer that needs a norm over a whole variable. `set`: see MakeRule.
+  static absl::StatusOr<std::unique_ptr<OptimizerRule>> Create(const v1::OptimizerSpec& spec,
+                                                               const LearningRates* set = nullptr);
   virtual ~OptimizerRule() = default;
 
   virtual std::span<const SlotInfo> slots() const = 0;
@@ -84,7 +86,8 @@ class OptimizerRule {
   // caller must pass *every* row of the shard, because Keras decays them all.
   virtual bool touches_only_keys() const = 0;
 
-  // Returns the learning rate of a step, by the optimizer's schedule.
+  // Returns the learning rate of a step: that which the job has set, or by the optimizer's
+  // schedule.
   virtual double LearningRate(uint64_t step) const = 0;
 
   // Returns what devices need to update an element in this step. `dtype`: kFloat32 or kFloat64.

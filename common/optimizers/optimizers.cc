@@ -87,7 +87,8 @@ v1::OptimizerSpec OptimizerOf(std::string_view name,
 }
 
 absl::StatusOr<std::unique_ptr<OptimizerRule>> MakeRule(const OptimizerClass& optimizer,
-                                                        const v1::ClassConfig& config, bool lazy) {
+                                                        const v1::ClassConfig& config, bool lazy,
+                                                        const LearningRates* set) {
   if (optimizer.scope != UpdateScope::kElement) {
     return Unimplemented(
         "{} needs a norm over each whole variable, which is not supported yet; use an optimizer "
@@ -96,15 +97,21 @@ absl::StatusOr<std::unique_ptr<OptimizerRule>> MakeRule(const OptimizerClass& op
   }
   COHORT_ASSIGN_OR_RETURN(const v1::ClassConfig complete, CompleteConfig(optimizer.schema, config));
   COHORT_ASSIGN_OR_RETURN(LearningRateSchedule schedule, ScheduleOf(complete));
+  if (set != nullptr) {
+    schedule = [set, own = std::move(schedule)](double step) {
+      const std::optional<double> rate = set->At(static_cast<uint64_t>(step));
+      return rate.has_value() ? *rate : own(step);
+    };
+  }
   return optimizer.make(Config(complete), std::move(schedule), lazy);
 }
 
-absl::StatusOr<std::unique_ptr<OptimizerRule>> OptimizerRule::Create(
-    const v1::OptimizerSpec& given) {
+absl::StatusOr<std::unique_ptr<OptimizerRule>> OptimizerRule::Create(const v1::OptimizerSpec& given,
+                                                                     const LearningRates* set) {
   COHORT_ASSIGN_OR_RETURN(const v1::OptimizerSpec spec, CompleteOptimizer(given));
   COHORT_ASSIGN_OR_RETURN(const OptimizerClass* optimizer,
                           Optimizers().Find(spec.rule().class_name()));
-  return MakeRule(*optimizer, spec.rule(), spec.sparse_update() == "lazy");
+  return MakeRule(*optimizer, spec.rule(), spec.sparse_update() == "lazy", set);
 }
 
 absl::Status ChooseOptimizers(std::span<const OptimizerChoice> choices,
@@ -139,7 +146,7 @@ absl::Status ChooseOptimizers(std::span<const OptimizerChoice> choices,
 absl::StatusOr<std::shared_ptr<const LayoutRules>> LayoutRules::Create(const v1::Layout& layout) {
   auto rules = std::make_shared<LayoutRules>();
   for (const v1::OptimizerSpec& spec : layout.optimizers()) {
-    COHORT_ASSIGN_OR_RETURN(auto rule, OptimizerRule::Create(spec));
+    COHORT_ASSIGN_OR_RETURN(auto rule, OptimizerRule::Create(spec, rules->set_rates()));
     COHORT_ASSIGN_OR_RETURN(const GradientClipping clipping, GradientClipping::Of(spec));
     rules->rules_.push_back(std::move(rule));
     rules->clippings_.push_back(clipping);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/optimizers/gradient_clipping.h"
+#include "common/optimizers/learning_rates.h"
 #include "common/optimizers/optimizer_rules.h"
 #include "common/optimizers/schedules/schedule.h"
 #include "common/schema/class_registry.h"
@@ -63,10 +64,12 @@ v1::OptimizerSpec OptimizerOf(std::string_view name,
                               const std::vector<std::pair<std::string, v1::ConfigValue>>& arguments,
                               std::string_view sparse_update = "keras");
 
-// Makes the rule of a class for a config that it completes. Errors: those of CompleteConfig, and
-// Unimplemented for a class whose scope is not kElement.
+// Makes the rule of a class for a config that it completes. `set`: rates that count instead of the
+// config's, null: none; it outlives the rule. Errors: those of CompleteConfig, and Unimplemented
+// for a class whose scope is not kElement.
 absl::StatusOr<std::unique_ptr<OptimizerRule>> MakeRule(const OptimizerClass& optimizer,
-                                                        const v1::ClassConfig& config, bool lazy);
+                                                        const v1::ClassConfig& config, bool lazy,
+                                                        const LearningRates* set = nullptr);
 
 // An optimizer for the variables whose names match a pattern.
 struct OptimizerChoice {
@@ -80,7 +83,8 @@ struct OptimizerChoice {
 absl::Status ChooseOptimizers(std::span<const OptimizerChoice> choices,
                               std::span<v1::VariableSpec> variables);
 
-// The rules of all optimizers of a layout. Constant after Create; tablets share it.
+// The rules of all optimizers of a layout, which tablets share. Constant after Create, except for the
+// learning rates that the job sets.
 class LayoutRules {
  public:
   // Errors: those of OptimizerRule::Create; InvalidArgument "layout: ..." for a trainable variable
@@ -89,10 +93,13 @@ class LayoutRules {
 
   // Null for a variable that is not trainable.
   const OptimizerRule* Find(const v1::VariableSpec& variable) const;
+  // The rates that the job has set for all of them.
+  LearningRates* set_rates() const { return set_rates_.get(); }
   // How the gradients of a variable are clipped before its rule.
   GradientClipping ClippingOf(const v1::VariableSpec& variable) const;
 
  private:
+  const std::unique_ptr<LearningRates> set_rates_ = std::make_unique<LearningRates>();
   // By index in Layout.optimizers.
   std::vector<std::unique_ptr<OptimizerRule>> rules_;
   std::vector<GradientClipping> clippings_;

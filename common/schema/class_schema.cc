@@ -334,6 +334,10 @@ Argument Argument::NoneItems() && {
   none_items = true;
   return std::move(*this);
 }
+Argument Argument::Table() && {
+  table = true;
+  return std::move(*this);
+}
 Argument Argument::AtLeast(double least) && {
   min = least;
   return std::move(*this);

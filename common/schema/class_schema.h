@@ -65,6 +65,9 @@ struct Argument {
   // -1.
   bool nested = false;
   bool none_items = false;
+  // For Floats: a mapping from numbers to numbers, as `{0: 0.1, 5: 0.01}`. A config keeps it as a
+  // list of keys and values in turn. A list of numbers stands for the keys 0, 1, ...
+  bool table = false;
   // Keras has this argument and this version of Cohort does not: only its default is accepted.
   bool planned = false;
 
@@ -81,6 +84,7 @@ struct Argument {
   Argument Optional() &&;
   Argument Nested() &&;
   Argument NoneItems() &&;
+  Argument Table() &&;
   Argument AtLeast(double least) &&;
   Argument Between(double least, double most) &&;
   // least <= value < limit

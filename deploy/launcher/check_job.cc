@@ -45,7 +45,7 @@ struct JobData {
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenTrain(v1::JobSpec* job,
                                                          const DataOptions& data) {
   COHORT_RETURN_IF_ERROR(ResolveVocabularies(job->mutable_data(), data));
-  return Dataset::Open(job->data().train(), data);
+  return OpenTraining(data, job);
 }
 
 // Adds a line about the origin of the data.

@@ -1,6 +1,7 @@
 #include "deploy/launcher/control_job.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -14,7 +15,8 @@ namespace {
 using nlohmann::json;
 
 absl::Status CheckControlOptions(const ControlOptions& o) {
-  const std::vector<std::string> commands = {"status", "checkpoint", "stop", "set-mode"};
+  const std::vector<std::string> commands = {"status", "checkpoint", "stop",   "set-mode",
+                                             "set",    "pause",      "resume", "extend"};
   if (std::find(commands.begin(), commands.end(), o.command) == commands.end()) {
     return UsageError("ctl: \"{}\" is none of the commands {}", o.command,
                       fmt::join(commands, ", "));
@@ -23,8 +25,23 @@ absl::Status CheckControlOptions(const ControlOptions& o) {
   if (set_mode && o.mode.empty()) {
     return UsageError("ctl: set-mode needs a mode: async, sync or bounded_staleness");
   }
-  const bool mode_flags = !o.mode.empty() || o.closures_per_step >= 0 || o.staleness >= 0 ||
-                          !o.backup_work.empty() || o.replicas_to_aggregate >= 0;
+  if (o.command == "set") {
+    char* end = nullptr;
+    std::strtod(o.value.c_str(), &end);
+    if (o.mode != "learning_rate" || o.value.empty() || *end != '\0') {
+      return UsageError("ctl: set needs what, and a number: `set learning_rate 1e-4`");
+    }
+  } else if (!o.value.empty()) {
+    return UsageError("ctl: {} takes no value \"{}\"", o.command, o.value);
+  }
+  if ((o.command == "extend") != (o.epochs >= 0)) {
+    return UsageError(
+        "ctl: extend needs `--epochs N`, how many the job has then in all, and no "
+        "other command has this flag");
+  }
+  const bool mode_flags = (!o.mode.empty() && o.command != "set") || o.closures_per_step >= 0 ||
+                          o.staleness >= 0 || !o.backup_work.empty() ||
+                          o.replicas_to_aggregate >= 0;
   if (!set_mode && mode_flags) {
     return UsageError("ctl: a mode and its flags belong to set-mode, not to {}", o.command);
   }
@@ -33,6 +50,11 @@ absl::Status CheckControlOptions(const ControlOptions& o) {
 
 json RequestOf(const ControlOptions& o) {
   json request = json::object();
+  if (o.command == "set") {
+    request[o.mode] = std::strtod(o.value.c_str(), nullptr);
+    return request;
+  }
+  if (o.epochs >= 0) request["epochs"] = o.epochs;
   if (!o.mode.empty()) request["mode"] = o.mode;
   if (!o.backup_work.empty()) request["backup_work"] = o.backup_work;
   if (o.closures_per_step >= 0) request["closures_per_step"] = o.closures_per_step;
@@ -85,6 +107,9 @@ std::string StatusText(const json& s) {
     line("progress", fmt::format("epoch {} of {}, step {} of {}, {:.1f} steps/s", number("epoch"),
                                  number("epochs"), number("step"), number("steps"),
                                  s.value("steps_per_second", 0.0)));
+    if (s.contains("learning_rate") && s["learning_rate"].is_number()) {
+      line("rate", fmt::format("{:.6g}", s["learning_rate"].get<double>()));
+    }
     line("mode", StrategyText(s.value("strategy", json::object())));
     line("metrics", MetricsText(s.value("metrics", json::object())));
     line("workers", TasksText("worker", s.value("workers", json::array())));
@@ -104,6 +129,14 @@ std::string ControlText(const std::string& command, const std::string& answer) {
   if (command == "status") return StatusText(parsed);
   if (command == "set-mode") {
     return fmt::format("the mode is {}\n", StrategyText(parsed.value("strategy", json::object())));
+  }
+  if (command == "set") {
+    return fmt::format("the learning rate is {:.6g}\n", parsed.value("learning_rate", 0.0));
+  }
+  if (command == "pause") return "the job is paused\n";
+  if (command == "resume") return "the job continues\n";
+  if (command == "extend") {
+    return fmt::format("the job has {} epochs\n", parsed.value("epochs", uint64_t{0}));
   }
   const std::string directory = parsed.value("checkpoint", "");
   return command == "stop" ? fmt::format("the job ends; its checkpoint is {}\n", directory)

@@ -34,6 +34,12 @@ TEST_CASE("ctl sends what was given, and prints the answer") {
   options.backup_work = "none";
   REQUIRE(ControlJob(options).ok());
   REQUIRE(heard == R"(set-mode{"backup_work":"none","closures_per_step":0,"mode":"sync"})");
+  REQUIRE(
+      ControlJob({.run = run.path(), .command = "set", .mode = "learning_rate", .value = "1e-4"})
+          .ok());
+  REQUIRE(heard == R"(set{"learning_rate":0.0001})");
+  REQUIRE(ControlJob({.run = run.path(), .command = "extend", .epochs = 9}).ok());
+  REQUIRE(heard == R"(extend{"epochs":9})");
   server->reset();
   const absl::Status gone = ControlJob(options).status();
   REQUIRE(ExitCodeOf(gone) == ExitCode::kNoInput);
@@ -45,7 +51,12 @@ TEST_CASE("ctl refuses a wrong command line") {
     options.run = "/nowhere";
     return ExitCodeOf(ControlJob(options).status()) == ExitCode::kUsage;
   };
-  REQUIRE(refused({.command = "pause"}));
+  REQUIRE(refused({.command = "sleep"}));
+  REQUIRE(refused({.command = "pause", .epochs = 2}));
+  REQUIRE(refused({.command = "extend"}));
+  REQUIRE(refused({.command = "set", .mode = "learning_rate"}));
+  REQUIRE(refused({.command = "set", .mode = "momentum", .value = "1"}));
+  REQUIRE(refused({.command = "set", .mode = "learning_rate", .value = "fast"}));
   REQUIRE(refused({.command = "set-mode"}));
   REQUIRE(refused({.command = "status", .mode = "sync"}));
   REQUIRE(refused({.command = "stop", .staleness = 0}));
@@ -72,6 +83,8 @@ TEST_CASE("ctl prints a status for people") {
           "job         short\nactivity    starting the cluster\n");
   REQUIRE(ControlText("stop", R"({"checkpoint": "/c/1"})") ==
           "the job ends; its checkpoint is /c/1\n");
+  REQUIRE(ControlText("set", R"({"learning_rate": 0.0001})") == "the learning rate is 0.0001\n");
+  REQUIRE(ControlText("extend", R"({"epochs": 9})") == "the job has 9 epochs\n");
   REQUIRE(ControlText("set-mode", R"({"strategy": {"mode": "async"}})") == "the mode is async\n");
 }
 

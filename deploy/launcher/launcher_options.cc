@@ -19,9 +19,14 @@ void AddControlFlags(FlagSet* flags, ControlOptions* o) {
                        "cohort-chief on this host",
                        true);
   flags->AddPositional("COMMAND", &o->command,
-                       "status; checkpoint: take one; stop: take one, then end; set-mode MODE",
+                       "status; checkpoint: take one; stop: take one, then end; set-mode MODE; set "
+                       "learning_rate VALUE; pause; resume; extend --epochs N",
                        true);
-  flags->AddPositional("MODE", &o->mode, "for set-mode: async, sync or bounded_staleness", false);
+  flags->AddPositional("MODE", &o->mode,
+                       "for set-mode: async, sync or bounded_staleness; for set: learning_rate",
+                       false);
+  flags->AddPositional("VALUE", &o->value, "for set: the new learning rate", false);
+  flags->Add("epochs", &o->epochs, "extend: how many epochs the job has then in all");
   flags->Add("json", &o->json, "print the answer as JSON");
   flags->Add("closures_per_step", &o->closures_per_step,
              "set-mode: closures of a step; -1: as before, or the number of workers");

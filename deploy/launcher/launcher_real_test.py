@@ -76,7 +76,8 @@ class RealDaemonsTest(unittest.TestCase):
             self.assertIn("the job is done: ending ", done.stderr)
             again = self.run_job(directory, "--restart")
             self.assertEqual(again.returncode, 78, again.stdout + again.stderr)
-            self.assertIn("give more epochs, another checkpoint directory", again.stderr)
+            self.assertIn("give more epochs (`fit.epochs`). For another training, give another checkpoint directory",
+                          again.stderr)
 
     def test_one_process_runs_the_whole_job_with_the_same_result(self):
         tasks = ["--ps", "2", "--workers", "2", "--evaluator"]

@@ -145,7 +145,7 @@ _cohort() {
   if [[ $current != -* ]] && { [[ $program != cohort ]] || [[ $current == */* ]]; }; then
     [[ $current == '=' ]] && current=''
     if [[ $program == 'cohort ctl' ]] && ((COMP_CWORD == i + 2)); then
-      mapfile -t COMPREPLY < <(compgen -W 'status checkpoint stop set-mode' -- "$current")
+      mapfile -t COMPREPLY < <(compgen -W 'status checkpoint stop set-mode set pause resume extend' -- "$current")
       return
     fi
     compopt -o filenames 2>/dev/null

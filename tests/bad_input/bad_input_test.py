@@ -517,7 +517,7 @@ class BadInput(DirectoryTestCase):
                                 ("a finished job", RECOMMENDER, "this job is finished")):
             done = run([program("cohort"), "local", "--run_dir", self.path("again"), "--checkpoint_dir",
                         self.path("run/checkpoints"), job])
-            self.check(name, done, CONFIG, what, re.escape(self.path("run/checkpoints")), "--fresh")
+            self.check(name, done, CONFIG, what, re.escape(self.path("run/checkpoints")), "another checkpoint directory")
 
     def test_tasks(self):
         taken = self.enterContext(socket.socket())

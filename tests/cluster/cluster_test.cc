@@ -109,7 +109,8 @@ void SaysThatAJobIsFinished(Body body) {
   s.Finish();
   s.Check(s->StartAll());
   REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(30)) != 0);
-  REQUIRE(s->LogTail(TaskRole::kChief, 0, 5).find("--fresh") != std::string::npos);
+  REQUIRE(s->LogTail(TaskRole::kChief, 0, 5).find("another checkpoint directory") !=
+          std::string::npos);
 }
 
 COHORT_BOTH_BODIES("a job trains to its end and every task exits 0", TrainsToTheEnd)

@@ -38,6 +38,7 @@ constexpr Walk kWalks[] = {
     {"chief.journal.segment_started", 3},
     {"chief.journal.segment_written", 3},
     {"chief.journal.writing", 10},
+    {"chief.rate.journaled", 2},
     {"chief.result.folded", 30},
     {"chief.rollback.journaled", 2, true},
     {"chief.settle.journaled", 2},
@@ -95,6 +96,13 @@ void TakeWalk(const Walk& walk) {
     const std::string strategy = "strategy:\n";
     REQUIRE(job.find(strategy) != std::string::npos);
     job.insert(job.find(strategy) + strategy.size(), "  mode: sync\n  closures_per_step: 2\n");
+  }
+  if (walk.point == "chief.rate.journaled") {
+    std::string& job = options.job_yaml;
+    const std::string fit = fmt::format("fit: {{epochs: {}", kEpochs);
+    REQUIRE(job.find(fit) != std::string::npos);
+    job.insert(job.find(fit) + fit.size(),
+               ", callbacks: [{LearningRateScheduler: {schedule: {0: 0.1, 2: 0.05}}}]");
   }
   for (const TaskRole r : {TaskRole::kPs, TaskRole::kWorker, TaskRole::kChief}) {
     options.flags[r] = {"--threads", "1"};

@@ -45,7 +45,7 @@ void FreshOverAnotherJob(Body body) {
   s.Check(s->StartAll());
   REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == kChiefRefused);
   RequireSaid(&s, TaskRole::kChief, 0, "holds checkpoints of another job");
-  RequireSaid(&s, TaskRole::kChief, 0, "--fresh");
+  RequireSaid(&s, TaskRole::kChief, 0, "another checkpoint directory");
   s.Check(s->Start(TaskRole::kChief, 0, {"--fresh"}));
   REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(120)) == 0);
 }

@@ -20,28 +20,34 @@ constexpr char kMnist[] = "mnist_mlp.yaml";
 constexpr char kConvolutions[] = "mnist_cnn.yaml";
 constexpr char kCensus[] = "census_csv.yaml";
 
-std::string SyncJob(const std::string& example) {
+// Both callbacks change the learning rate at the end of each epoch.
+constexpr char kCallbacks[] =
+    "epochs: 4\n  callbacks: [{LearningRateScheduler: {schedule: {0: 0.002, 2: 0.004}}}, "
+    "{ReduceLROnPlateau: {monitor: loss, mode: max, factor: 0.5, patience: 1}}]";
+
+std::string SyncJob(const std::string& example, bool callbacks) {
   std::string job = ExampleJob(example);
   const auto replace = [&job](const std::string& from, const std::string& to) {
     REQUIRE(job.find(from) != std::string::npos);
     job.replace(job.find(from), from.size(), to);
   };
-  replace("epochs: 5", "epochs: 2");
-  replace("every_epochs: 1", "every_epochs: 1\n  every_steps: 30");
+  replace("epochs: 5", callbacks ? kCallbacks : "epochs: 2");
+  replace("every_epochs: 1", callbacks ? "every_steps: 120" : "every_epochs: 1\n  every_steps: 30");
   replace("\ncheckpoint:", "\nstrategy: {mode: sync, closures_per_step: 3}\n\ncheckpoint:");
   return job;
 }
 
-MiniClusterOptions OptionsFor(const std::string& example, int workers, int servers) {
+MiniClusterOptions OptionsFor(const std::string& example, int workers, int servers,
+                              bool callbacks) {
   return {.servers = servers,
           .workers = workers,
-          .job_yaml = SyncJob(example),
+          .job_yaml = SyncJob(example, callbacks),
           .data_dir = GeneratedDataDir(),
           .proxied = true};
 }
 
-TrainedWeights Undisturbed(const std::string& example) {
-  Scenario s(Scenario::Body::kProcesses, "same-calm", OptionsFor(example, 1, 1));
+TrainedWeights Undisturbed(const std::string& example, bool callbacks = false) {
+  Scenario s(Scenario::Body::kProcesses, "same-calm", OptionsFor(example, 1, 1, callbacks));
   s.Check(s->StartAll());
   s.Finish();
   return TrainedWeightsOf(s->checkpoint_dir());
@@ -49,9 +55,10 @@ TrainedWeights Undisturbed(const std::string& example) {
 
 // Kills tasks of any role, each some updates after the last one.
 TrainedWeights Stormed(const std::string& example, int workers, int servers, int kills,
-                       uint32_t seed) {
+                       uint32_t seed, bool callbacks = false) {
   INFO(example << ": " << workers << " workers, " << servers << " servers, seed " << seed);
-  Scenario s(Scenario::Body::kProcesses, "same-storm", OptionsFor(example, workers, servers));
+  Scenario s(Scenario::Body::kProcesses, "same-storm",
+             OptionsFor(example, workers, servers, callbacks));
   for (int i = 0; i < servers; ++i) s.Pace(i, milliseconds(5));
   s.Check(s->StartAll());
   std::mt19937 random(seed);
@@ -77,6 +84,11 @@ TrainedWeights Stormed(const std::string& example, int workers, int servers, int
 
 TEST_CASE("a sample: the census model, 3 workers and 2 servers, 10 kills", "[sample]") {
   CheckSameWeights(Undisturbed(kCensus), Stormed(kCensus, 3, 2, 10, 1));
+}
+
+TEST_CASE("learning rates that callbacks set, 3 workers and 2 servers, 12 kills", "[rates]") {
+  CheckSameWeights(Undisturbed(kCensus, /*callbacks=*/true),
+                   Stormed(kCensus, 3, 2, 12, 3, /*callbacks=*/true));
 }
 
 TEST_CASE("convolutions: 3 workers and 2 servers, 10 kills", "[all]") {

@@ -84,7 +84,8 @@ class Completion(unittest.TestCase):
         self.assertIn(os.path.join(MADE, "completions"), completions("cohort", "local", os.path.join(MADE, "comp")))
         self.assertIn(os.path.join(MADE, "man"), completions("cohort-chief", "--log_dir", "=",
                                                              os.path.join(MADE, "m")))
-        self.assertEqual(completions("cohort", "ctl", "run", ""), ["status", "checkpoint", "stop", "set-mode"])
+        self.assertEqual(completions("cohort", "ctl", "run", ""), ["status", "checkpoint", "stop", "set-mode", "set", "pause", "resume",
+                                                                "extend"])
         self.assertEqual(completions("cohort", "ctl", "run", "st"), ["status", "stop"])
 
 

@@ -253,9 +253,16 @@ void SimulatedCluster::CheckEpoch() const {
   }
 }
 
-absl::Status SimulatedCluster::EndEpoch() {
+absl::Status SimulatedCluster::SetLearningRate(double rate, bool by_user) {
+  COHORT_RETURN_IF_ERROR(core_->SetLearningRate(rate, by_user));
+  return Await(
+      [this] { return !core_->view().steps.rates().changing() || !core_->view().served(); },
+      kChangeTimeoutUs, "the change of the learning rate");
+}
+
+absl::Status SimulatedCluster::EndEpoch(const v1::EpochRecord* record) {
   CheckEpoch();
-  return core_->EndEpoch();
+  return core_->EndEpoch(record);
 }
 
 absl::Status SimulatedCluster::Shutdown(const std::string& reason, bool job_finished) {

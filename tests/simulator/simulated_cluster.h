@@ -75,8 +75,13 @@ class SimulatedCluster : public TrainingCluster {
   absl::Status SetMode(const ModeSettings& settings) override;
   absl::Status AwaitServers() override;
   absl::Status Restore() override;
+  absl::Status RestoreFrom(const std::string&) override {
+    return Unimplemented("no simulated job restores its best checkpoint");
+  }
   std::vector<UnfinishedClosure> Unfinished() const override;
-  absl::Status EndEpoch() override;
+  absl::Status SetLearningRate(double rate, bool by_user) override;
+  absl::Status EndEpoch(const v1::EpochRecord* record) override;
+  std::vector<v1::EpochRecord> History() const override { return core_->history(); }
   absl::Status Shutdown(const std::string& reason, bool job_finished) override;
   CoordinatorState state() const override;
   std::string newest_checkpoint() const override { return newest_; }

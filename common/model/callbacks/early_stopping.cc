@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "common/model/callbacks/callback.h"
+#include "proto/job.pb.h"
 
 namespace cohort {
 namespace {
@@ -17,21 +18,21 @@ class EarlyStopping : public Callback {
     if (!config.IsNone("baseline")) baseline_ = config.Float("baseline");
   }
 
-  std::optional<std::string> OnEpochEnd(const EpochValues& epoch) override {
+  void OnEpochEnd(const EpochValues& epoch, EpochDecision* decision) override {
     const auto found = epoch.values.find(monitor_);
     // Keras counts epochs from 0.
-    if (found == epoch.values.end() || epoch.epoch <= first_) return std::nullopt;
+    if (found == epoch.values.end() || epoch.epoch <= first_) return;
     const double value = found->second;
     ++waited_;
     if (!best_.has_value() || IsBetter(value, *best_)) {
       best_ = value;
       best_epoch_ = epoch.epoch;
       if (!baseline_.has_value() || IsBetter(value, *baseline_)) waited_ = 0;
-      return std::nullopt;
+      return;
     }
-    if (waited_ < patience_ || epoch.epoch == 1) return std::nullopt;
-    return fmt::format("EarlyStopping: {} was best at epoch {} ({:.4g})", monitor_, best_epoch_,
-                       *best_);
+    if (waited_ < patience_ || epoch.epoch == 1) return;
+    decision->stop = fmt::format("EarlyStopping: {} was best at epoch {} ({:.4g})", monitor_,
+                                 best_epoch_, *best_);
   }
 
  private:
@@ -51,34 +52,59 @@ class EarlyStopping : public Callback {
   uint64_t waited_ = 0;  // epochs since the best one
 };
 
+// The best checkpoint has the weights to restore.
+absl::Status KeepBest(const Config& config, v1::JobSpec* job) {
+  if (!config.Bool("restore_best_weights")) return absl::OkStatus();
+  v1::CheckpointSpec* const checkpoint = job->mutable_checkpoint();
+  const std::string& monitor = config.String("monitor");
+  if (!checkpoint->keep_best().empty() && checkpoint->keep_best() != monitor) {
+    return InvalidArgument(
+        "EarlyStopping: restore_best_weights restores the checkpoint with the best \"{}\", and "
+        "`checkpoint.keep_best` is \"{}\": they must be the same",
+        monitor, checkpoint->keep_best());
+  }
+  if (!monitor.starts_with("val_")) {
+    return InvalidArgument(
+        "EarlyStopping: restore_best_weights needs a metric of the validation as its monitor, such "
+        "as val_loss, and not \"{}\": training metrics are means over an epoch, and not of the "
+        "weights at its end",
+        monitor);
+  }
+  checkpoint->set_keep_best(monitor);
+  if (checkpoint->mode().empty()) checkpoint->set_mode(config.String("mode"));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 CallbackClass EarlyStoppingCallback() {
   return {
-      .schema =
-          {.name = "EarlyStopping",
-           .doc = "Training ends when a metric has not improved for some epochs. The checkpoint of "
-                  "`keep_best` has the best weights.",
-           .arguments =
-               {String("monitor", "The metric: loss, val_loss, val_ and a metric.")
-                    .Default("val_loss"),
-                Float("min_delta", "The least change that is an improvement.").Default(0.0),
-                Int("patience", "Epochs without an improvement after which training ends.")
-                    .Default(0)
-                    .AtLeast(0),
-                Int("verbose", "Has no effect.").Default(0),
-                String("mode", "Which values are better.")
-                    .Default("auto")
-                    .OneOf({"auto", "min", "max"}),
-                Float("baseline", "Values that are no better than this do not end the wait.")
-                    .Optional(),
-                Planned(Bool("restore_best_weights", "").Default(false)),
-                Int("start_from_epoch", "Epochs that do not count at the begin.")
-                    .Default(0)
-                    .AtLeast(0)}},
+      .schema = {.name = "EarlyStopping",
+                 .doc = "Training ends when a metric has not improved for some epochs.",
+                 .arguments =
+                     {String("monitor", "The metric: loss, val_loss, val_ and a metric.")
+                          .Default("val_loss"),
+                      Float("min_delta", "The least change that is an improvement.").Default(0.0),
+                      Int("patience", "Epochs without an improvement after which training ends.")
+                          .Default(0)
+                          .AtLeast(0),
+                      Int("verbose", "Has no effect.").Default(0),
+                      String("mode", "Which values are better.")
+                          .Default("auto")
+                          .OneOf({"auto", "min", "max"}),
+                      Float("baseline", "Values that are no better than this do not end the wait.")
+                          .Optional(),
+                      Bool("restore_best_weights",
+                           "The job ends with the checkpoint of the best epoch: it sets "
+                           "`checkpoint.keep_best`.")
+                          .Default(false),
+                      Int("start_from_epoch", "Epochs that do not count at the begin.")
+                          .Default(0)
+                          .AtLeast(0)}},
       .make = [](const Config& config) -> std::unique_ptr<Callback> {
         return std::make_unique<EarlyStopping>(config);
-      }};
+      },
+      .apply = KeepBest};
 }
 
 }  // namespace cohort
