@@ -57,7 +57,8 @@ CallbackClass ModelCheckpointCallback() {
                          Bool("save_best_only", "Keeps the best checkpoint beside the newest ones.")
                              .Default(false),
                          Bool("save_weights_only",
-                              "Has no effect: `cohort export` writes the weights alone.")
+                              "Has no effect: a job continues from a checkpoint, so it has the "
+                              "optimizer's state.")
                              .Default(false),
                          String("mode", "Which values are better.")
                              .Default("auto")
@@ -84,7 +85,7 @@ CallbackClass ModelCheckpointCallback() {
               path.find('{') != std::string::npos) {
             return InvalidArgument(
                 "ModelCheckpoint: a job writes checkpoints into a directory, and numbers them: "
-                "write `filepath: checkpoints`, not \"{}\"; `cohort export` makes a file of one",
+                "write `filepath: checkpoints`, not \"{}\"",
                 path);
           }
         }
@@ -144,17 +145,18 @@ CallbackClass TensorBoardCallback() {
 }
 
 CallbackClass RemoteMonitorCallback() {
-  return {.schema = {.name = "RemoteMonitor",
-                     .doc = "Not supported: scrape `/metrics` of the chief.",
-                     .arguments = {String("root", "").Default("http://localhost:9000"),
-                                   String("path", "").Default("/publish/epoch/end/"),
-                                   String("field", "").Default("data"),
-                                   String("headers", "").Optional(),
-                                   Bool("send_as_json", "").Default(false)}},
-          .refused =
-              "RemoteMonitor is not supported: scrape `/metrics` of the chief "
-              "(`--admin_port`) with Prometheus, or follow metrics.jsonl in "
-              "`report.log_dir`"};
+  return {
+      .schema = {.name = "RemoteMonitor",
+                 .doc = "Not supported: scrape `/metrics` of the chief.",
+                 .arguments = {String("root", "Not supported.").Default("http://localhost:9000"),
+                               String("path", "Not supported.").Default("/publish/epoch/end/"),
+                               String("field", "Not supported.").Default("data"),
+                               String("headers", "Not supported.").Optional(),
+                               Bool("send_as_json", "Not supported.").Default(false)}},
+      .refused =
+          "RemoteMonitor is not supported: scrape `/metrics` of the chief "
+          "(`--admin_port`) with Prometheus, or follow metrics.jsonl in "
+          "`report.log_dir`"};
 }
 
 CallbackClass LambdaCallbackCallback() {
