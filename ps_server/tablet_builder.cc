@@ -110,7 +110,7 @@ absl::Status TabletBuilder::ReadInitialValues(const std::string& path, const Tab
   for (const auto& tablet : set.tablets) {
     COHORT_RETURN_IF_ERROR(tablet->Fill(
         [&](const ShardInfo& info, int slot, int64_t row, int64_t rows, std::span<uint8_t> out) {
-          if (slot >= 0) return absl::OkStatus();
+          if (slot >= 0 && !info.slots[static_cast<size_t>(slot)].is_copy) return absl::OkStatus();
           bytes += out.size();
           COHORT_RETURN_IF_ERROR(progress(bytes));
           return values->ReadRows(info, static_cast<uint64_t>(info.row_begin + row),

@@ -80,7 +80,9 @@ absl::Status JobDefinition::SetVariables(std::span<const v1::VariableSpec> varia
   for (int i = 0; i < core->view().membership.ps(); ++i) {
     options.cores.push_back(static_cast<int>(std::max(1U, core->view().servers.hello(i).cores())));
   }
-  COHORT_ASSIGN_OR_RETURN(layout_, MakeLayout(variables, partitioner, optimizers, options));
+  std::vector<v1::VariableSpec> marked(variables.begin(), variables.end());
+  COHORT_RETURN_IF_ERROR(MarkWholeVariables(optimizers, marked));
+  COHORT_ASSIGN_OR_RETURN(layout_, MakeLayout(marked, partitioner, optimizers, options));
   COHORT_RETURN_IF_ERROR(CheckMessageSizes(layout_, programs_));
   for (const Program& program : programs_) {
     if (!WorkersClip()) break;

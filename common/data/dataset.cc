@@ -99,6 +99,9 @@ absl::StatusOr<Table> OpenSource(const v1::DatasetSpec& spec, const DataOptions&
 // Returns the records with all transforms applied. The transforms of `spec` get the arguments that
 // they learn.
 absl::StatusOr<Table> OpenTable(v1::DatasetSpec* spec, const DataOptions& options) {
+  for (v1::ColumnTransform& transform : *spec->mutable_transforms()) {
+    COHORT_RETURN_IF_ERROR(ReadVocabulary(options, transform.mutable_transform_class()));
+  }
   COHORT_RETURN_IF_ERROR(CompleteDataset(spec));
   COHORT_ASSIGN_OR_RETURN(Table table, OpenSource(*spec, options));
   for (v1::ColumnTransform& transform : *spec->mutable_transforms()) {
@@ -115,6 +118,9 @@ absl::StatusOr<Table> OpenTable(v1::DatasetSpec* spec, const DataOptions& option
 // Returns the class of a transform that has yet to learn arguments; null for others.
 absl::StatusOr<const TransformClass*> AdaptingClass(const v1::ColumnTransform& transform) {
   if (transform.transform_class().class_name().empty()) return nullptr;  // the default
+  if (HasVocabularyFile(transform.transform_class())) {
+    return Transforms().Find(transform.transform_class().class_name());
+  }
   COHORT_ASSIGN_OR_RETURN(const v1::ClassConfig config,
                           CompleteConfig(Transforms(), transform.transform_class()));
   COHORT_ASSIGN_OR_RETURN(const TransformClass* found, Transforms().Find(config.class_name()));

@@ -70,12 +70,18 @@ TEST_CASE("lookups learn and apply vocabularies as Keras does") {
   const std::vector<uint32_t> codes = {0, 1, 2, 3, 0, 2, 5, 2};
   const auto vocabulary = AdaptVocabulary(codes, words);
   CHECK(vocabulary == std::vector<std::string>{"b", "\xc3\xa4", "c", "a"});
-  CHECK(*LookupIds(words, vocabulary) == std::vector<int64_t>{1, 4, 0, 3, 0, 2});
-  const std::vector<std::string> with_oov = {"[UNK]", "a", "b"};
-  CHECK(*LookupIds(words, with_oov) == std::vector<int64_t>{2, 1, 0, 0, 0, 0});
-  CHECK(!LookupIds(words, std::vector<std::string>{"a", "[UNK]"}).ok());
-  CHECK(!LookupIds(words, std::vector<std::string>{"a", "a"}).ok());
-  CHECK(!LookupIds(words, std::vector<std::string>{}).ok());
+  const auto numbers = [&](std::vector<std::string> known) -> absl::StatusOr<std::vector<double>> {
+    const auto config = CompleteConfig(Transforms(), ClassOf("StringLookup"));
+    const auto lookup =
+        cohort::Lookup::Create(Config(*config), {.vocabulary = known, .oov = kOovToken});
+    if (!lookup.ok()) return lookup.status();
+    return lookup->FindAll(words);
+  };
+  CHECK(*numbers(vocabulary) == std::vector<double>{1, 4, 0, 3, 0, 2});
+  CHECK(*numbers({"[UNK]", "a", "b"}) == std::vector<double>{2, 1, 0, 0, 0, 0});
+  CHECK(!numbers({"a", "[UNK]"}).ok());
+  CHECK(!numbers({"a", "a"}).ok());
+  CHECK(!numbers({}).ok());
 }
 
 constexpr char kPeople[] =
@@ -134,13 +140,20 @@ TEST_CASE("transforms that make no sense say which and why") {
        "give either `column` or `columns`"},
       {[](auto* spec) { AddTransform(spec, "", {})->add_columns("age"); },
        "`columns` needs an `output`"},
-      {one("job", ClassOf("Hash")),
-       "there is no transform \"Hash\"; there are AutoContrast, Cast, "},
-      {one("job", ClassOf("Hashing")), "transform \"Hashing\" is not supported yet"},
+      {one("job", ClassOf("Hash")), "there is no transform \"Hash\"; there are AutoContrast, "},
+      {one("job", ClassOf("MixUp")), "transform \"MixUp\" is not supported yet"},
       {one("job", ClassOf("StringLookup", {{"scale", ConfigOf(2.0)}})),
        "StringLookup has no argument \"scale\""},
-      {one("job", ClassOf("StringLookup", {{"num_oov_indices", ConfigOf(int64_t{3})}})),
-       "`num_oov_indices` of StringLookup is not supported yet"},
+      {one("job", ClassOf("StringLookup", {{"sparse", ConfigOf(true)}})),
+       "`sparse` of StringLookup is not supported: batches are dense"},
+      {one("job",
+           ClassOf("StringLookup", {{"vocabulary", ConfigOf(std::vector<std::string>{"cook"})},
+                                    {"num_oov_indices", ConfigOf(0)}})),
+       "is not in the vocabulary, and num_oov_indices is 0"},
+      {one("job", ClassOf("IntegerLookup")), "is not an integer: use StringLookup"},
+      {one("age", ClassOf("Normalization", {{"mean", ConfigOf(1.0)}})),
+       "Normalization needs both mean and variance"},
+      {one("age", ClassOf("Discretization")), "Discretization needs bin_boundaries, or num_bins"},
       {one("job", Lookup({"a", "a"})), "\"a\" twice"},
       {[](auto* spec) { AddTransform(spec, "age", {})->set_dtype("float16"); },
        "dtype: \"float16\" is unknown"},

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
+#include <utility>
 #include <vector>
 
 #include "common/base/exit_code.h"
@@ -52,7 +54,21 @@ absl::StatusOr<FileBytes> FileBytes::Open(const InputFile& file, const DataOptio
   return FileBytes(file.path, *std::move(fd), size);
 }
 
+absl::StatusOr<FileBytes> FileBytes::Unpack(const InputFile& file, const DataOptions& options) {
+  COHORT_ASSIGN_OR_RETURN(std::string bytes, ReadInputFile(file, options));
+  FileBytes unpacked(file.path, UniqueFd(), bytes.size());
+  unpacked.unpacked_ = std::make_shared<const std::string>(std::move(bytes));
+  return unpacked;
+}
+
 absl::Status FileBytes::Read(uint64_t offset, std::span<std::byte> out) const {
+  if (unpacked_ != nullptr) {
+    if (offset > size_ || out.size() > size_ - offset) {
+      return DataLoss("{}: ends at byte {}, too early", path_, size_);
+    }
+    std::memcpy(out.data(), unpacked_->data() + offset, out.size());
+    return absl::OkStatus();
+  }
   return ReadAt(fd_, path_, offset, out);
 }
 

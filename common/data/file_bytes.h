@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -18,6 +19,8 @@ class FileBytes {
  public:
   // Errors: NotFound as ReadInputFile; DataLoss for what is no regular file.
   static absl::StatusOr<FileBytes> Open(const InputFile& file, const DataOptions& options);
+  // Unpacks a file of gzip into memory. Errors: those of ReadInputFile.
+  static absl::StatusOr<FileBytes> Unpack(const InputFile& file, const DataOptions& options);
 
   const std::string& path() const { return path_; }  // as the spec names it
   uint64_t size() const { return size_; }
@@ -38,6 +41,7 @@ class FileBytes {
   std::string path_;
   UniqueFd fd_;
   uint64_t size_;
+  std::shared_ptr<const std::string> unpacked_;  // null: the bytes are those of the file
 };
 
 // Reads a whole file, given by its path in this process, into `bytes`, whose memory is reused.

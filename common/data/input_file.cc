@@ -2,6 +2,7 @@
 
 #include <absl/strings/ascii.h>
 #include <absl/strings/escaping.h>
+#include <glob.h>
 #include <openssl/evp.h>
 #include <zlib.h>
 
@@ -84,6 +85,22 @@ absl::Status MissingFile(const InputFile& file, const std::string& path,
                            file.path, options.data_dir.empty() ? "not set" : options.data_dir);
   }
   return absl::Status(absl::StatusCode::kNotFound, message);
+}
+
+absl::StatusOr<std::vector<std::string>> FindInputFiles(const InputFile& pattern,
+                                                        const DataOptions& options) {
+  if (pattern.path.find_first_of("*?[") == std::string::npos) return std::vector{pattern.path};
+  const std::string path = options.PathOf(pattern.path);
+  const size_t folder = path.size() - pattern.path.size();
+  glob_t found = {};
+  const int result = ::glob(path.c_str(), 0, nullptr, &found);
+  std::vector<std::string> files;
+  for (size_t i = 0; result == 0 && i < found.gl_pathc; ++i) {
+    files.push_back(std::string(found.gl_pathv[i]).substr(folder));
+  }
+  ::globfree(&found);
+  if (!files.empty()) return files;
+  return MissingFile(pattern, path, options);
 }
 
 std::string Sha256Hex(std::string_view bytes) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/data/data_options.h"
 
@@ -21,6 +22,11 @@ struct InputFile {
 // NotFound: where to get the file and where to put it. `path` is that of this process.
 absl::Status MissingFile(const InputFile& file, const std::string& path,
                          const DataOptions& options);
+
+// The files that a pattern matches, sorted, as the spec would name them; the pattern itself if it
+// has no wildcard. Errors: those of MissingFile if there is none.
+absl::StatusOr<std::vector<std::string>> FindInputFiles(const InputFile& pattern,
+                                                        const DataOptions& options);
 
 // Reads a whole file, checks its SHA-256, and inflates it if its first bytes show gzip. Sets
 // `crc32`, if it is not null, to the checksum of the result. Errors: NotFound with the address, the

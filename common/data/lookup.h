@@ -3,15 +3,20 @@
 
 #include <absl/status/statusor.h>
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
+
+#include "common/data/category.h"
+#include "common/schema/class_schema.h"
 
 namespace cohort {
 
-// Keras' StringLookup (keras.layers.StringLookup, output_mode "int", mask_token None,
-// num_oov_indices 1): id 0 stands for all words outside the vocabulary, whose words follow from 1.
 inline constexpr char kOovToken[] = "[UNK]";
 
 // Returns the vocabulary that `adapt` learns: distinct words by falling frequency. Among equally
@@ -20,11 +25,52 @@ inline constexpr char kOovToken[] = "[UNK]";
 std::vector<std::string> AdaptVocabulary(std::span<const uint32_t> codes,
                                          std::span<const std::string> words);
 
-// Returns the id of each of `words`. A vocabulary may start with kOovToken, as that of Keras'
-// get_vocabulary() does. Errors: InvalidArgument (a repeated word, kOovToken in another position,
-// an empty vocabulary).
-absl::StatusOr<std::vector<int64_t>> LookupIds(std::span<const std::string> words,
-                                               std::span<const std::string> vocabulary);
+// Hashes a word to one of `buckets`, as tf.strings.to_hash_bucket_fast, or _strong with a key.
+using HashKey = std::optional<std::array<uint64_t, 2>>;
+int64_t HashBucket(std::string_view word, int64_t buckets, const HashKey& key);
+// The argument `salt`: none, an integer or two. Errors: InvalidArgument.
+Argument SaltArgument();
+absl::StatusOr<HashKey> KeyOfSalt(const Config& config);
+
+// Numbers of words (keras/src/layers/preprocessing/index_lookup.py): that of the mask, if there is
+// one and output_mode is int, those of words that are not in the vocabulary, and the words of the
+// vocabulary. Integers are words, too: their decimal text.
+class Lookup {
+ public:
+  // The arguments of StringLookup and IntegerLookup without `vocabulary`, `mask_token` and
+  // `oov_token`, which differ.
+  static std::vector<Argument> Arguments();
+
+  struct Options {
+    std::vector<std::string> vocabulary;
+    std::optional<std::string> mask;
+    std::string oov;
+    bool integers = false;
+  };
+  // Errors: InvalidArgument for a repeated word, for special words in other places than the first,
+  // for an empty vocabulary, and for arguments that do not suit each other.
+  static absl::StatusOr<Lookup> Create(const Config& config, Options options);
+  // Learns the vocabulary, and the weights of tf_idf. `config` has the other arguments.
+  static absl::Status Adapt(const Options& options, std::span<const uint32_t> codes,
+                            std::span<const std::string> words, size_t per_record,
+                            v1::ClassConfig* config);
+
+  // The number of a word; -1 for the mask if output_mode is not int. Errors: InvalidArgument for
+  // an unknown word if num_oov_indices is 0.
+  absl::StatusOr<int64_t> Find(std::string_view word) const;
+  // Those of many words.
+  absl::StatusOr<std::vector<double>> FindAll(std::span<const std::string> words) const;
+  const CategoryOutput& output() const { return output_; }
+
+ private:
+  Options options_;
+  std::unordered_map<std::string, int64_t> numbers_;
+  int64_t oov_indices_ = 1;
+  int64_t first_oov_ = 0;
+  bool by_remainder_ = false;  // unknown integers: modulo num_oov_indices
+  HashKey key_;
+  CategoryOutput output_;
+};
 
 }  // namespace cohort
 

@@ -5,10 +5,13 @@
 #include "common/data/convert.h"
 #include "common/data/csv_reader.h"
 #include "common/data/data_test_files.h"
+#include "common/data/data_test_specs.h"
+#include "common/data/dataset.h"
 #include "common/data/input_file.h"
 #include "common/data/source_class.h"
 #include "common/data/sources/decoders.h"
 #include "common/testing/status_test_util.h"
+#include "proto/data.pb.h"
 #include "proto/job.pb.h"
 
 namespace cohort {
@@ -216,6 +219,94 @@ TEST_CASE("a file without a header needs names, and any one character may divide
   CHECK(absl::IsInvalidArgument(ParseCsv("1\t2\n", format, {}, {}, "t").status()));
 }
 
+TEST_CASE("CSV as spreadsheets write it: a mark, semicolons, decimal commas, empty cells") {
+  CsvFormat format;
+  format.delimiter = ';';
+  format.cells.decimal = ',';
+  const std::string text =
+      "\xef\xbb\xbfprice;id;note\r\n1,5;9007199254740993;\"two\r\nlines\"\r\n;2;\r\n-2,25;NA;x\r\n";
+  const auto refused =
+      ParseCsv(text, format, {.text = {"note"}, .numbers = {"price"}}, {}, "t.csv");
+  CHECK(Contains(testing::Message(refused.status()),
+                 "t.csv: line 4: column \"price\": \"\" is not a number; `missing: 0`"));
+  format.cells.missing = -1;
+  format.cells.na_values = {"NA"};
+  const auto table =
+      ParseCsv(text, format, {.text = {"note"}, .numbers = {"price", "id"}}, {}, "t");
+  REQUIRE(table.ok());
+  const auto numbers = [&](size_t column, auto zero) {
+    std::vector<decltype(zero)> values(3);
+    std::memcpy(values.data(), table->columns[column].values->data(), 3 * sizeof(zero));
+    return values;
+  };
+  CHECK(numbers(0, double{}) == std::vector<double>{1.5, -1, -2.25});
+  CHECK(numbers(1, int64_t{}) == std::vector<int64_t>{9007199254740993, 2, -1});
+  CHECK(*table->columns[2].words == std::vector<std::string>{"two\r\nlines", "", "x"});
+  CHECK(table->place(2, "") == "t: line 5");
+}
+
+TEST_CASE("lines of JSON are records") {
+  const std::string text =
+      "{\"id\": 9007199254740993, \"price\": 1.5, \"ok\": true, \"word\": \"a, b\"}\n\n"
+      "{\"word\": null, \"price\": -2, \"id\": 4}\n";
+  CellFormat format;
+  format.missing = 0;
+  const ColumnUse use{.text = {"word"}, .numbers = {"id", "price", "ok"}};
+  const auto table = ParseJsonLines(text, format, use, {}, "t.jsonl");
+  INFO(table.status());
+  REQUIRE(table.ok());
+  std::map<std::string, const Column*> columns;
+  for (const Column& column : table->columns) columns[column.name] = &column;
+  REQUIRE(columns.size() == 4);
+  int64_t ids[2], oks[2];
+  double prices[2];
+  std::memcpy(ids, columns["id"]->values->data(), sizeof(ids));
+  std::memcpy(oks, columns["ok"]->values->data(), sizeof(oks));
+  std::memcpy(prices, columns["price"]->values->data(), sizeof(prices));
+  CHECK((ids[0] == 9007199254740993 && ids[1] == 4));
+  CHECK((oks[0] == 1 && oks[1] == 0));
+  CHECK((prices[0] == 1.5 && prices[1] == -2));
+  CHECK(*columns["word"]->words == std::vector<std::string>{"a, b", ""});
+  CHECK(table->place(1, "") == "t.jsonl: line 3");
+  const auto problem = [&](std::string_view lines) {
+    return testing::Message(ParseJsonLines(lines, format, use, {}, "t.jsonl").status());
+  };
+  CHECK(Contains(problem("{\"id\": 1}\n{\"id\": 1"), "t.jsonl: line 2: is no object of JSON"));
+  CHECK(Contains(problem("[1]\n"), "t.jsonl: line 1: is no object of JSON"));
+  CHECK(Contains(problem("{\"id\": [1]}\n"), "line 1: \"id\" is a list or an object"));
+  CHECK(
+      Contains(problem("{\"id\": 1}\n{\"idd\": 1}\n"), "line 2: the first record has no \"idd\""));
+  CHECK(Contains(problem("\n"), "t.jsonl: has no records"));
+}
+
+TEST_CASE("a CSV source has several files, also by a pattern") {
+  testing::TestDirectory dir;
+  dir.Write("p-0.csv", "a,b\n1,2\n3,4\n");
+  dir.Write("p-1.csv", testing::Gzip("a,b\n5,6\n"));
+  dir.Write("other.csv", "a,c\n7,x\n");
+  v1::DatasetSpec spec = testing::CsvSpec(dir / "p-*.csv");
+  const auto dataset = Dataset::Open(spec);
+  INFO(dataset.status());
+  REQUIRE(dataset.ok());
+  CHECK((*dataset)->num_records() == 3);
+  CHECK((*dataset)->fingerprint().files_size() == 2);
+  const auto open = [&](std::vector<std::string> files) {
+    for (std::string& file : files) file = dir / file;
+    auto* const config = spec.mutable_source_class()->mutable_config();
+    config->erase("path");
+    (*config)["files"] = ConfigOf(files);
+    return Dataset::Open(spec);
+  };
+  spec.set_skip(1);
+  spec.set_take(2);
+  const auto some = open({"p-0.csv", "p-1.csv"});
+  REQUIRE(some.ok());
+  CHECK((*some)->num_records() == 2);
+  CHECK(Contains(testing::Message(open({"p-0.csv", "other.csv"}).status()),
+                 "other.csv: line 1: the columns differ from those of "));
+  CHECK(absl::IsNotFound(open({"q-*.csv"}).status()));
+}
+
 TEST_CASE("no changed byte makes a decoder stumble") {
   std::string images;
   for (int i = 0; i < 24; ++i) images.push_back(static_cast<char>(i * 11));
@@ -290,7 +381,6 @@ TEST_CASE("a source refuses arguments that it cannot use") {
                              {"records", ConfigOf(int64_t{0})}}),
        "records must be in [1, "},
       {ClassOf("idx"), "idx needs its argument `images`"},
-      {ClassOf("csv"), "csv needs its argument `path`"},
       {ClassOf("tsv"), "there is no source \"tsv\"; there are "},
   };
   for (const auto& c : cases) {

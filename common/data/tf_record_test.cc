@@ -135,13 +135,24 @@ TEST_CASE("the fingerprint tells which records of a file are good") {
   CHECK(second != fingerprint("label", bytes));
 }
 
-TEST_CASE("damaged and compressed record files are refused, or read up to the damage") {
+TEST_CASE("a record file of gzip is unpacked") {
+  const testing::TestDirectory directory;
+  const std::string good = FileOfRecords(0, 3);
+  const auto dataset =
+      Dataset::Open(testing::TfRecordSpec({directory.Write("a.tfrecord.gz", testing::Gzip(good))}));
+  INFO(dataset.status());
+  REQUIRE(dataset.ok());
+  CHECK((*dataset)->num_records() == 3);
+}
+
+TEST_CASE("damaged record files are refused, or read up to the damage") {
   const testing::TestDirectory directory;
   const std::string good = FileOfRecords(0, 3);
   const auto write = [&](const std::string& bytes) {
     return testing::TfRecordSpec({directory.Write("a.tfrecord", bytes)});
   };
-  CHECK(Contains(RecordFileError(write(testing::Gzip(good))), "is compressed with GZIP"));
+  const std::string packed = testing::Gzip(good);
+  CHECK(Contains(RecordFileError(write(packed.substr(0, packed.size() - 9))), "gzip stream"));
   CHECK(Contains(RecordFileError(write("")), "the files have no records"));
   CHECK(Contains(RecordFileError(write(good.substr(0, good.size() - 1))),
                  "a.tfrecord: record 2 at byte "));

@@ -3,11 +3,14 @@
 #include <absl/strings/str_join.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/data/convert.h"
+#include "common/data/csv_reader.h"
 #include "common/data/dataset.h"
+#include "common/data/input_file.h"
 #include "common/data/record_graph.h"
 #include "common/data/source_class.h"
 #include "common/data/transform_class.h"
@@ -163,16 +166,51 @@ absl::StatusOr<Column> TransformMemory(const TransformClass& transform, const Ta
     inputs = {std::move(stacked)};
   }
   const Column& input = inputs[0];
-  if (!input.is_text() || !transform.map_words) {
+  if (!input.is_text() || !transform.takes_words()) {
     return TransformNumbers(transform, records, *config, std::move(inputs));
+  }
+  if (transform.map_columns) {
+    COHORT_ASSIGN_OR_RETURN(const std::vector<double> numbers,
+                            transform.map_columns(Config(*config), inputs));
+    return NumbersColumn(numbers, input.dims, transform.word_dtype);
   }
   if (transform.must_adapt && transform.must_adapt(Config(*config))) {
     COHORT_RETURN_IF_ERROR(CheckVocabulary(input, table));
-    COHORT_RETURN_IF_ERROR(transform.adapt(*input.codes, *input.words, config));
+    COHORT_RETURN_IF_ERROR(
+        transform.adapt(*input.codes, *input.words, static_cast<size_t>(input.elements()), config));
   }
   COHORT_ASSIGN_OR_RETURN(const std::vector<double> numbers,
                           transform.map_words(Config(*config), *input.words));
-  return MapWords(input, numbers, transform.word_dtype, transform.word_dtype);
+  Column column = MapWords(input, numbers, transform.word_dtype, transform.word_dtype);
+  if (transform.has_rows && !input.words->empty()) {
+    if (!column.dims.empty() && column.dims.back() == 1) column.dims.pop_back();
+    column.dims.push_back(static_cast<int64_t>(numbers.size() / input.words->size()));
+  }
+  return column;
+}
+
+// Learns arguments from columns of numbers.
+absl::Status AdaptToNumbers(const TransformClass& transform, const Table& table,
+                            std::vector<Column> inputs, v1::ClassConfig* config) {
+  for (Column& input : inputs) {
+    if (!input.is_in_memory()) {
+      return InvalidArgument(
+          "{} learns from columns in memory, and \"{}\" is read record by record: give its "
+          "arguments",
+          transform.schema.name, input.name);
+    }
+    COHORT_ASSIGN_OR_RETURN(input, NumbersOf(input));
+  }
+  if (inputs.size() > 1) {
+    COHORT_ASSIGN_OR_RETURN(Column stacked, StackMemory(table.records, std::move(inputs)));
+    inputs = {std::move(stacked)};
+  }
+  const Column& input = inputs[0];
+  std::vector<double> numbers(static_cast<size_t>(table.records) *
+                              static_cast<size_t>(input.elements()));
+  ConvertNumbers(input.stored, input.values->data(), DType::kFloat64, numbers.data(),
+                 numbers.size(), input.scale, input.offset);
+  return transform.adapt_numbers(numbers, input.dims, config);
 }
 
 // Transforms each record when it is read: adds nodes to the graph.
@@ -220,6 +258,20 @@ class GraphTransform {
   std::vector<FeatureType> types_;  // those of nodes_
 };
 
+// Adds what is done with the numbers of words when a record is read.
+absl::StatusOr<Column> Encoded(const TransformClass& its_class, const Transform& transform,
+                               const Table& table, Column numbers) {
+  const FeatureType type{transform.column(), numbers.dtype, numbers.dims};
+  COHORT_ASSIGN_OR_RETURN(std::optional<RecordTransform> encode,
+                          its_class.encode(Config(transform.transform_class()), type));
+  if (!encode.has_value()) return numbers;
+  COHORT_RETURN_IF_ERROR(CheckColumnType(encode->dtype, encode->dims));
+  Column encoded{.dims = encode->dims, .dtype = encode->dtype};
+  encoded.node = table.graph->AddTransform(NameOf(transform), *std::move(encode),
+                                           /*elementwise=*/false, {table.NodeOf(numbers)});
+  return encoded;
+}
+
 // True if the job names the dtype of the result.
 bool GivesDType(const TransformClass& its_class, const Transform& transform) {
   const Config config(transform.transform_class());
@@ -236,17 +288,33 @@ absl::Status Apply(Transform* transform, Table* table) {
   COHORT_ASSIGN_OR_RETURN(const TransformClass* its_class,
                           Transforms().Find(transform->transform_class().class_name()));
   COHORT_ASSIGN_OR_RETURN(std::vector<Column> inputs, FindColumns(*transform, *table));
+  if (its_class->integers_are_words) {
+    const auto is_word = [](const Column& c) { return c.is_text() || c.is_integer(); };
+    if (std::all_of(inputs.begin(), inputs.end(), is_word)) {
+      for (Column& input : inputs) input = WordsOf(input);
+    }
+  }
+  const bool are_words =
+      its_class->takes_words() &&
+      std::all_of(inputs.begin(), inputs.end(), [](const Column& c) { return c.is_text(); });
+  v1::ClassConfig* const config = transform->mutable_transform_class();
+  if (!are_words && its_class->adapt_numbers && its_class->must_adapt(Config(*config))) {
+    COHORT_RETURN_IF_ERROR(AdaptToNumbers(*its_class, *table, inputs, config));
+  }
   const bool in_memory =
-      (its_class->elementwise || its_class->map_words) &&
+      (its_class->elementwise || (its_class->takes_words() && (are_words || !its_class->open))) &&
       std::all_of(inputs.begin(), inputs.end(), [](const Column& c) { return c.is_in_memory(); });
   COHORT_ASSIGN_OR_RETURN(Column column,
-                          in_memory ? TransformMemory(*its_class, *table, std::move(inputs),
-                                                      transform->mutable_transform_class())
+                          in_memory ? TransformMemory(*its_class, *table, std::move(inputs), config)
                                     : GraphTransform(*transform, *its_class, *table).Add(inputs));
+  if (are_words && its_class->encode) {
+    COHORT_ASSIGN_OR_RETURN(column, Encoded(*its_class, *transform, *table, std::move(column)));
+  }
   column.name = OutputOf(*transform);
-  if (in_memory && !transform->dtype().empty()) column.dtype = *DTypeFromName(transform->dtype());
+  if (column.is_in_memory() && !transform->dtype().empty())
+    column.dtype = *DTypeFromName(transform->dtype());
   if (GivesDType(*its_class, *transform)) column.open_dtype = false;
-  if (in_memory && its_class->marks_records && IsAllZero(column)) {
+  if (column.is_in_memory() && its_class->marks_records && IsAllZero(column)) {
     table->warnings.push_back(
         fmt::format("{} marks none of the {} records with 1: compare the value of {} with the data",
                     NameOf(*transform), table->records, its_class->schema.name));
@@ -262,6 +330,37 @@ absl::Status Apply(Transform* transform, Table* table) {
 }
 
 }  // namespace
+
+bool HasVocabularyFile(const v1::ClassConfig& config) {
+  const auto found = config.config().find("vocabulary");
+  return found != config.config().end() && found->second.has_s();
+}
+
+absl::Status ReadVocabulary(const DataOptions& options, v1::ClassConfig* config) {
+  if (!HasVocabularyFile(*config)) return absl::OkStatus();
+  v1::ConfigValue& vocabulary = (*config->mutable_config())["vocabulary"];
+  const std::string path = vocabulary.s();
+  COHORT_ASSIGN_OR_RETURN(const std::string text, ReadInputFile({path, "", ""}, options));
+  const auto found = Transforms().Find(config->class_name());
+  const Argument* const argument = found.ok() ? (*found)->schema.Find("vocabulary") : nullptr;
+  const bool integers = argument != nullptr && argument->type == ArgumentType::kInts;
+  v1::ConfigValue words;
+  words.mutable_list();
+  std::istringstream lines(text);
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    if (line.ends_with('\r')) line.pop_back();
+    int64_t integer = 0;
+    if (integers && !ParseInteger(line, &integer)) {
+      return InvalidArgument("{}: line {}: \"{}\" is not an integer", path, number,
+                             PrintableLine(line));
+    }
+    if (!IsUtf8(line)) return InvalidArgument("{}: line {} is not UTF-8", path, number);
+    *words.mutable_list()->add_values() = integers ? ConfigOf(integer) : ConfigOf(line);
+  }
+  vocabulary = std::move(words);
+  return absl::OkStatus();
+}
 
 std::string DefaultClass(const v1::ColumnTransform& transform) {
   return transform.columns().empty() ? "Cast" : "Stack";
@@ -286,7 +385,7 @@ ColumnUse UseOfColumns(const v1::DatasetSpec& spec) {
   std::set<std::string> made;  // names that no longer stand for a column of the source
   for (const Transform& transform : spec.transforms()) {
     const auto its_class = Transforms().Find(transform.transform_class().class_name());
-    const bool words = its_class.ok() && (*its_class)->map_words != nullptr;
+    const bool words = its_class.ok() && (*its_class)->takes_words();
     for (const std::string& name : InputsOf(transform)) {
       if (!made.contains(name)) (words ? use.text : use.numbers).insert(name);
     }

@@ -5,14 +5,22 @@
 
 #include <string>
 
+#include "common/data/data_options.h"
 #include "common/data/table.h"
 
 namespace cohort::v1 {
+class ClassConfig;
 class ColumnTransform;
 class DatasetSpec;
 }  // namespace cohort::v1
 
 namespace cohort {
+
+// True if the class has a vocabulary that is no list, but a file with one word in each line.
+bool HasVocabularyFile(const v1::ClassConfig& config);
+// Reads it into the class, before it is completed. Errors: those of ReadInputFile; InvalidArgument
+// that names the line.
+absl::Status ReadVocabulary(const DataOptions& options, v1::ClassConfig* config);
 
 // Returns the class of a transform that names none: Cast, or Stack for several columns.
 std::string DefaultClass(const v1::ColumnTransform& transform);

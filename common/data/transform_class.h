@@ -15,6 +15,8 @@
 
 namespace cohort {
 
+struct Column;  // common/data/table.h
+
 // x * scale + offset, computed in the dtype of the output.
 struct Conversion {
   double scale = 1;
@@ -53,7 +55,15 @@ struct TransformClass {
   using MapWords = absl::StatusOr<std::vector<double>>(const Config& config,
                                                        std::span<const std::string> words);
   using AdaptConfig = absl::Status(std::span<const uint32_t> codes,
-                                   std::span<const std::string> words, v1::ClassConfig* config);
+                                   std::span<const std::string> words, size_t per_record,
+                                   v1::ClassConfig* config);
+  using AdaptNumbers = absl::Status(std::span<const double> numbers, const Dims& dims,
+                                    v1::ClassConfig* config);
+  // Returns the number of each record, which depends on all columns; they are words.
+  using MapColumns = absl::StatusOr<std::vector<double>>(const Config& config,
+                                                         std::span<const Column> columns);
+  using Encode = absl::StatusOr<std::optional<RecordTransform>>(const Config& config,
+                                                                const FeatureType& numbers);
 
   ClassSchema schema;
   // Several `columns` of a job file arrive as they are. False: they are stacked along a new last
@@ -76,10 +86,23 @@ struct TransformClass {
   // numbers.
   std::function<MapWords> map_words = nullptr;
   DType word_dtype = DType::kFloat32;
+  // A word has as many numbers as another one, which are a new last axis of the output, or take the
+  // place of one of size 1: map_words returns those of each word.
+  bool has_rows = false;
+  // Instead of map_words, for several columns of words.
+  std::function<MapColumns> map_columns = nullptr;
+  // Columns of integers in memory count as words, their decimal text.
+  bool integers_are_words = false;
+  // What is done with the numbers of words when a record is read; nothing: they are the output.
+  std::function<Encode> encode = nullptr;
   // Learns arguments from the training records, such as a vocabulary. Word `codes[i]` of `words` is
-  // at position i of the column. Null: it learns nothing.
+  // at position i of the column, which has `per_record` in each record. Null: it learns nothing.
   std::function<bool(const Config& config)> must_adapt = nullptr;
   std::function<AdaptConfig> adapt = nullptr;
+  // The same for a column of numbers in memory, which has the shape `dims` in a record.
+  std::function<AdaptNumbers> adapt_numbers = nullptr;
+
+  bool takes_words() const { return map_words != nullptr || map_columns != nullptr; }
 };
 
 // All transforms. Names ignore case.

@@ -1,7 +1,10 @@
 #include "common/data/words.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
 
 #include "common/base/status.h"
 #include "common/data/convert.h"
@@ -11,9 +14,10 @@ namespace cohort {
 
 namespace {
 
-// `number_of_word` has numbers of the dtype `stored`.
-Column MapWordsTo(const Column& column, const void* number_of_word, DType stored, DType dtype) {
-  const size_t size = SizeOf(stored);
+// `number_of_word` has numbers of the dtype `stored`, `of_each` for each word.
+Column MapWordsTo(const Column& column, const void* number_of_word, DType stored, DType dtype,
+                  size_t of_each = 1) {
+  const size_t size = SizeOf(stored) * of_each;
   const auto* const numbers = static_cast<const uint8_t*>(number_of_word);
   std::vector<uint8_t> values(column.codes->size() * size);
   for (size_t i = 0; i < column.codes->size(); ++i) {
@@ -33,7 +37,37 @@ Column MapWords(const Column& column, std::span<const double> number_of_word, DT
   std::vector<uint8_t> numbers(number_of_word.size() * SizeOf(stored));
   ConvertNumbers(DType::kFloat64, number_of_word.data(), stored, numbers.data(),
                  number_of_word.size());
-  return MapWordsTo(column, numbers.data(), stored, dtype);
+  const size_t words = std::max<size_t>(column.words->size(), 1);
+  return MapWordsTo(column, numbers.data(), stored, dtype, number_of_word.size() / words);
+}
+
+Column WordsOf(const Column& column) {
+  if (column.is_text()) return column;
+  std::vector<int64_t> numbers(column.values->size() / SizeOf(column.stored));
+  ConvertNumbers(column.stored, column.values->data(), DType::kInt64, numbers.data(),
+                 numbers.size());
+  std::unordered_map<int64_t, uint32_t> code_of;
+  std::vector<std::string> words;
+  std::vector<uint32_t> codes;
+  codes.reserve(numbers.size());
+  for (const int64_t number : numbers) {
+    const auto [found, added] = code_of.emplace(number, static_cast<uint32_t>(words.size()));
+    if (added) words.push_back(fmt::format("{}", number));
+    codes.push_back(found->second);
+  }
+  return {.name = column.name,
+          .dims = column.dims,
+          .codes = std::make_shared<const std::vector<uint32_t>>(std::move(codes)),
+          .words = std::make_shared<const std::vector<std::string>>(std::move(words))};
+}
+
+Column NumbersColumn(std::span<const double> numbers, Dims dims, DType dtype) {
+  std::vector<uint8_t> values(numbers.size() * SizeOf(dtype));
+  ConvertNumbers(DType::kFloat64, numbers.data(), dtype, values.data(), numbers.size());
+  return {.dims = std::move(dims),
+          .stored = dtype,
+          .values = std::make_shared<const std::vector<uint8_t>>(std::move(values)),
+          .dtype = dtype};
 }
 
 absl::StatusOr<Column> NumbersOf(const Column& column) {

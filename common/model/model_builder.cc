@@ -383,7 +383,7 @@ absl::Status SetOptimizers(const v1::CompileSpec& compile, const JobLines* lines
     auto optimizer = MakeOptimizer(compile.optimizer_class(), compile.sparse_update());
     COHORT_RETURN_IF_ERROR(at(optimizer.status(), "compile.optimizer"));
     model->optimizers.push_back(*std::move(optimizer));
-    return absl::OkStatus();
+    return at(MarkWholeVariables(model->optimizers, model->variables), "compile.optimizer");
   }
   std::vector<OptimizerChoice> choices;
   for (int i = 0; i < compile.optimizers_size(); ++i) {
@@ -393,7 +393,8 @@ absl::Status SetOptimizers(const v1::CompileSpec& compile, const JobLines* lines
     model->optimizers.push_back(*std::move(optimizer));
     choices.push_back({choice.variables(), i});
   }
-  return at(ChooseOptimizers(choices, model->variables), "compile.optimizers");
+  COHORT_RETURN_IF_ERROR(at(ChooseOptimizers(choices, model->variables), "compile.optimizers"));
+  return at(MarkWholeVariables(model->optimizers, model->variables), "compile.optimizers");
 }
 
 }  // namespace

@@ -530,6 +530,36 @@ TEST_CASE("a program clips gradients if servers apply each push, and not in mode
   CHECK(sqrts("strategy: {mode: sync}\n") == 0);
 }
 
+TEST_CASE("constraints of layers belong to their variables, which stay whole if that is needed") {
+  const auto model = Build(R"(
+  sequential:
+    - Dense: {name: a, units: 8, kernel_constraint: max_norm, bias_constraint: {NonNeg: {}}}
+    - Dense: {name: b, units: 1, kernel_constraint: {UnitNorm: {axis: 1}}, trainable: false}
+    - Dense: {name: c, units: 1, kernel_constraint: {MinMaxNorm: {axis: -1}}}
+)",
+                           "loss: mse, optimizer: Adam", kFloats);
+  REQUIRE(model.status().message() == "");
+  std::map<std::string, std::pair<std::string, bool>> found;
+  for (const v1::VariableSpec& variable : model->variables) {
+    found[variable.name()] = {variable.constraint().class_name(), variable.whole()};
+  }
+  CHECK(found["a/kernel"] == std::pair<std::string, bool>{"MaxNorm", true});
+  CHECK(found["a/bias"] == std::pair<std::string, bool>{"NonNeg", false});
+  CHECK(found["b/kernel"] == std::pair<std::string, bool>{"", false});
+  CHECK(found["c/kernel"] == std::pair<std::string, bool>{"MinMaxNorm", false});
+
+  const auto lamb =
+      Build("  sequential: [{Dense: {units: 1}}]\n", "loss: mse, optimizer: lamb", kFloats);
+  REQUIRE(lamb.status().message() == "");
+  for (const v1::VariableSpec& variable : lamb->variables) CHECK(variable.whole());
+
+  const auto wrong =
+      Build("  sequential: [{Dense: {units: 1, bias_constraint: {UnitNorm: {axis: 1}}}}]\n",
+            "loss: mse", kFloats);
+  CHECK_THAT(std::string(wrong.status().message()),
+             Catch::Contains("bias_constraint: UnitNorm: axis 1 is not one of the shape [1]"));
+}
+
 const std::vector<FeatureType> kImages = {{"x", DType::kFloat32, {9, 8, 3}},
                                           {"y", DType::kFloat32, {}}};
 

@@ -9,6 +9,7 @@
 #include "common/model/metrics/metric.h"
 #include "common/model/partitioners.h"
 #include "common/model/regularizers.h"
+#include "common/optimizers/constraints.h"
 #include "common/optimizers/optimizers.h"
 #include "common/placement/initializer_classes.h"
 
@@ -23,6 +24,7 @@ std::string ClassReference() {
                {"Activations", Activations()},
                {"Initializers", InitializerSchemas()},
                {"Regularizers", RegularizerSchemas()},
+               {"Constraints", ConstraintSchemas()},
                {"Losses", Losses()},
                {"Metrics", Metrics()},
                {"Callbacks", CallbackSchemas()},

@@ -14,7 +14,8 @@ namespace cohort {
 
 namespace v1 {
 class OptimizerSpec;
-}
+class VariableSpec;
+}  // namespace v1
 
 class LearningRates;
 struct RuleUpdate;  // common/optimizers/rules/rule_update.h
@@ -23,9 +24,17 @@ struct RuleUpdate;  // common/optimizers/rules/rule_update.h
 struct SlotInfo {
   std::string name;          // as Keras names it: "momentum", "velocity", ...
   double initial_value = 0;  // each element has it
+  bool is_copy = false;      // instead: it begins as the variable does
 };
 
-inline constexpr int kMaxSlots = 3;
+inline constexpr int kMaxSlots = 5;
+
+// What the update of an element depends on, beside its own gradient and state.
+enum class UpdateScope {
+  kElement,   // nothing
+  kRow,       // its row
+  kVariable,  // the whole variable, as the norms of LAMB
+};
 
 // The memory in which a range of a variable and its slots is read and written. The `out` pointers
 // equal the `in` pointers (in place), or point to memory that overlaps none of them (a fresh
@@ -68,18 +77,25 @@ struct RowsUpdate {
 };
 
 // The update rule of an optimizer: a pure function of variable, slots, gradient and step. It
-// computes as Keras 3 does, in the same order of operations (keras/src/optimizers). It works
-// element by element: the result never depends on how a variable was cut into ranges. It holds no
-// state and is thread-safe. common/optimizers/optimizers.h has the optimizers by name.
+// computes as Keras 3 does, in the same order of operations (keras/src/optimizers). Ranges are as
+// large as its scope demands; beyond that, the result never depends on how a variable was cut into
+// ranges. It holds no state and is thread-safe. common/optimizers/optimizers.h has the optimizers
+// by name.
 class OptimizerRule {
  public:
-  // Completes the specification first. Errors: those of CompleteOptimizer; Unimplemented for an
-  // optimizer that needs a norm over a whole variable. `set`: see MakeRule.
-  static absl::StatusOr<std::unique_ptr<OptimizerRule>> Create(const v1::OptimizerSpec& spec,
-                                                               const LearningRates* set = nullptr);
+  // Completes the specification first. With a variable, the rule is the one for it alone: it knows
+  // its name and shape, and applies its constraint. `set`: rates that count instead of those of the
+  // specification, null: none; it outlives the rule. Errors: those of CompleteOptimizer and
+  // Constraint::Create.
+  static absl::StatusOr<std::unique_ptr<OptimizerRule>> Create(
+      const v1::OptimizerSpec& spec, const v1::VariableSpec* variable = nullptr,
+      const LearningRates* set = nullptr);
   virtual ~OptimizerRule() = default;
 
   virtual std::span<const SlotInfo> slots() const = 0;
+
+  // kRow: ranges have whole rows. kVariable: a range is the variable.
+  virtual UpdateScope scope() const { return UpdateScope::kElement; }
 
   // Returns true if ApplyRows changes only the rows of the keys (`lazy`, or a rule such as SGD
   // without momentum and weight decay): blocks without a key then need no call. Otherwise the
@@ -90,7 +106,8 @@ class OptimizerRule {
   // schedule.
   virtual double LearningRate(uint64_t step) const = 0;
 
-  // Returns what devices need to update an element in this step. `dtype`: kFloat32 or kFloat64.
+  // Returns what devices need to update an element in this step, or nothing if they cannot.
+  // `dtype`: kFloat32 or kFloat64.
   virtual RuleUpdate UpdateOfStep(DType dtype, uint64_t step) const = 0;
 
   virtual void ApplyDense(const DenseUpdate& update) const = 0;

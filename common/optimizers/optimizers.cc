@@ -5,6 +5,8 @@
 
 #include "common/base/status.h"
 #include "common/base/suggest.h"
+#include "common/optimizers/base_rules.h"
+#include "common/optimizers/constraints.h"
 #include "common/optimizers/gradient_clipping.h"
 #include "common/optimizers/rules/rule.h"
 #include "common/optimizers/rules/rule_list.h"
@@ -38,9 +40,7 @@ bool Matches(const std::string& pattern, const std::string& name) {
 const ClassRegistry<OptimizerClass>& Optimizers() {
 #define COHORT_DEFINE(Name) Name##Optimizer(),
   static const auto& optimizers = *new ClassRegistry<OptimizerClass>(
-      "optimizer", SchemaSet::Spelling::kAnyCase,
-      "Adadelta Adafactor Adamax Lamb Lion LossScaleOptimizer Muon Nadam adadelta adafactor adamax "
-      "lamb lion muon nadam",
+      "optimizer", SchemaSet::Spelling::kAnyCase, "LossScaleOptimizer MultiOptimizer",
       {COHORT_OPTIMIZERS(COHORT_DEFINE)});
 #undef COHORT_DEFINE
   return optimizers;
@@ -59,6 +59,16 @@ absl::StatusOr<v1::OptimizerSpec> CompleteOptimizer(const v1::OptimizerSpec& giv
   if (!sparse.ok() && argument != nullptr) *argument = "sparse_update";
   COHORT_RETURN_IF_ERROR(sparse);
   COHORT_RETURN_IF_ERROR(CheckClipping(spec.rule(), argument));
+  COHORT_RETURN_IF_ERROR(CheckBaseArguments(spec, argument));
+  COHORT_ASSIGN_OR_RETURN(const OptimizerClass* optimizer, Optimizers().Find(schema->name));
+  if (optimizer->is_whole && spec.sparse_update() == "lazy") {
+    if (argument != nullptr) *argument = "sparse_update";
+    return InvalidArgument("{} works on whole variables: sparse_update must be keras",
+                           schema->name);
+  }
+  if (optimizer->check != nullptr) {
+    COHORT_RETURN_IF_ERROR(optimizer->check(Config(spec.rule())));
+  }
   const absl::Status schedule = ScheduleOf(spec.rule()).status();
   if (!schedule.ok() && argument != nullptr) *argument = "learning_rate";
   COHORT_RETURN_IF_ERROR(schedule);
@@ -86,32 +96,29 @@ v1::OptimizerSpec OptimizerOf(std::string_view name,
   return spec;
 }
 
-absl::StatusOr<std::unique_ptr<OptimizerRule>> MakeRule(const OptimizerClass& optimizer,
-                                                        const v1::ClassConfig& config, bool lazy,
-                                                        const LearningRates* set) {
-  if (optimizer.scope != UpdateScope::kElement) {
-    return Unimplemented(
-        "{} needs a norm over each whole variable, which is not supported yet; use an optimizer "
-        "that updates element by element",
-        optimizer.schema.name);
-  }
-  COHORT_ASSIGN_OR_RETURN(const v1::ClassConfig complete, CompleteConfig(optimizer.schema, config));
-  COHORT_ASSIGN_OR_RETURN(LearningRateSchedule schedule, ScheduleOf(complete));
+absl::StatusOr<std::unique_ptr<OptimizerRule>> OptimizerRule::Create(
+    const v1::OptimizerSpec& given, const v1::VariableSpec* variable, const LearningRates* set) {
+  COHORT_ASSIGN_OR_RETURN(const v1::OptimizerSpec spec, CompleteOptimizer(given));
+  COHORT_ASSIGN_OR_RETURN(const OptimizerClass* optimizer,
+                          Optimizers().Find(spec.rule().class_name()));
+  COHORT_ASSIGN_OR_RETURN(LearningRateSchedule schedule, ScheduleOf(spec.rule()));
   if (set != nullptr) {
     schedule = [set, own = std::move(schedule)](double step) {
       const std::optional<double> rate = set->At(static_cast<uint64_t>(step));
       return rate.has_value() ? *rate : own(step);
     };
   }
-  return optimizer.make(Config(complete), std::move(schedule), lazy);
-}
-
-absl::StatusOr<std::unique_ptr<OptimizerRule>> OptimizerRule::Create(const v1::OptimizerSpec& given,
-                                                                     const LearningRates* set) {
-  COHORT_ASSIGN_OR_RETURN(const v1::OptimizerSpec spec, CompleteOptimizer(given));
-  COHORT_ASSIGN_OR_RETURN(const OptimizerClass* optimizer,
-                          Optimizers().Find(spec.rule().class_name()));
-  return MakeRule(*optimizer, spec.rule(), spec.sparse_update() == "lazy", set);
+  RuleSettings settings{.schedule = std::move(schedule), .lazy = spec.sparse_update() == "lazy"};
+  if (variable != nullptr) {
+    settings.variable = variable->name();
+    settings.dims.assign(variable->dims().begin(), variable->dims().end());
+  }
+  const Config config(spec.rule());
+  std::unique_ptr<OptimizerRule> rule = MakeWithBase(*optimizer, config, settings);
+  if (variable == nullptr || !variable->has_constraint()) return rule;
+  COHORT_ASSIGN_OR_RETURN(const Constraint constraint,
+                          Constraint::Create(variable->constraint(), settings.dims));
+  return Constrained(std::move(rule), constraint, settings.lazy);
 }
 
 absl::Status ChooseOptimizers(std::span<const OptimizerChoice> choices,
@@ -143,16 +150,33 @@ absl::Status ChooseOptimizers(std::span<const OptimizerChoice> choices,
   return absl::OkStatus();
 }
 
+absl::Status MarkWholeVariables(std::span<const v1::OptimizerSpec> optimizers,
+                                std::span<v1::VariableSpec> variables) {
+  for (v1::VariableSpec& variable : variables) {
+    if (!variable.trainable() || variable.optimizer() >= optimizers.size()) continue;
+    auto rule = OptimizerRule::Create(optimizers[variable.optimizer()], &variable);
+    if (!rule.ok()) {
+      return Annotate(rule.status(), fmt::format("variable \"{}\"", variable.name()));
+    }
+    if ((*rule)->scope() == UpdateScope::kVariable) variable.set_whole(true);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::shared_ptr<const LayoutRules>> LayoutRules::Create(const v1::Layout& layout) {
   auto rules = std::make_shared<LayoutRules>();
   for (const v1::OptimizerSpec& spec : layout.optimizers()) {
-    COHORT_ASSIGN_OR_RETURN(auto rule, OptimizerRule::Create(spec, rules->set_rates()));
+    COHORT_ASSIGN_OR_RETURN(auto rule, OptimizerRule::Create(spec, nullptr, rules->set_rates()));
     COHORT_ASSIGN_OR_RETURN(const GradientClipping clipping, GradientClipping::Of(spec));
     rules->rules_.push_back(std::move(rule));
     rules->clippings_.push_back(clipping);
   }
   for (const v1::VariableSpec& variable : layout.variables()) {
-    if (!variable.trainable() || variable.optimizer() < rules->rules_.size()) continue;
+    if (!variable.trainable()) continue;
+    if (variable.optimizer() < rules->rules_.size()) {
+      COHORT_RETURN_IF_ERROR(rules->AddOwnRule(layout, variable));
+      continue;
+    }
     if (rules->rules_.empty()) {
       return InvalidArgument("layout: variable '{}' is trainable, but there is no optimizer",
                              variable.name());
@@ -163,8 +187,35 @@ absl::StatusOr<std::shared_ptr<const LayoutRules>> LayoutRules::Create(const v1:
   return rules;
 }
 
+absl::Status LayoutRules::AddOwnRule(const v1::Layout& layout, const v1::VariableSpec& variable) {
+  const v1::OptimizerSpec& spec = layout.optimizers(static_cast<int>(variable.optimizer()));
+  COHORT_ASSIGN_OR_RETURN(const OptimizerClass* optimizer,
+                          Optimizers().Find(spec.rule().class_name()));
+  if (optimizer->by_variable || variable.has_constraint()) {
+    auto rule = OptimizerRule::Create(spec, &variable, set_rates());
+    if (!rule.ok()) {
+      return Annotate(rule.status(), fmt::format("variable '{}'", variable.name()));
+    }
+    own_[variable.name()] = *std::move(rule);
+  }
+  if (Find(variable)->scope() != UpdateScope::kVariable) return absl::OkStatus();
+  const auto rows = variable.dims().empty() ? 1 : static_cast<uint64_t>(variable.dims(0));
+  for (const v1::ShardSpec& shard : layout.shards()) {
+    if (layout.variables(static_cast<int>(shard.variable())).name() != variable.name()) continue;
+    if (shard.rows() == rows) continue;
+    return InvalidArgument(
+        "layout: '{}' is cut into shards, but {}{} works on whole variables; a new job keeps it "
+        "whole",
+        variable.name(), spec.rule().class_name(),
+        variable.has_constraint() ? " with " + variable.constraint().class_name() : "");
+  }
+  return absl::OkStatus();
+}
+
 const OptimizerRule* LayoutRules::Find(const v1::VariableSpec& variable) const {
   if (!variable.trainable() || variable.optimizer() >= rules_.size()) return nullptr;
+  const auto own = own_.find(variable.name());
+  if (own != own_.end()) return own->second.get();
   return rules_[variable.optimizer()].get();
 }
 
@@ -190,13 +241,13 @@ Argument WeightDecayArgument() {
       .Between(0, kMostHyperparameter);
 }
 
+Argument BetaArgument(std::string_view name, double default_value, std::string_view doc) {
+  return Float(name, doc).Default(default_value).Below(0, 1);
+}
+
 std::vector<Argument> WithBaseArguments(std::vector<Argument> own) {
   for (Argument& argument : ClippingArguments()) own.push_back(std::move(argument));
-  own.push_back(Planned(Bool("use_ema", "").Default(false)));
-  own.push_back(Planned(Float("ema_momentum", "").Default(0.99)));
-  own.push_back(Planned(Int("ema_overwrite_frequency", "").Optional()));
-  own.push_back(Planned(Float("loss_scale_factor", "").Optional()));
-  own.push_back(Planned(Int("gradient_accumulation_steps", "").Optional()));
+  for (Argument& argument : BaseArguments()) own.push_back(std::move(argument));
   own.push_back(String("name", "Has no effect.").Optional());
   return own;
 }

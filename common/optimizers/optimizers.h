@@ -3,6 +3,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -25,20 +26,26 @@ class OptimizerSpec;
 class VariableSpec;
 }  // namespace v1
 
-// What the update of an element depends on, beside its own gradient and state.
-enum class UpdateScope {
-  kElement,       // nothing
-  kVariableNorm,  // a norm over its whole variable, as LAMB: not supported yet
+// What a rule is made for, beside the arguments of its class.
+struct RuleSettings {
+  LearningRateSchedule schedule;  // its learning rate
+  bool lazy = false;              // sparse_update is "lazy"
+  std::string variable;           // the one that it updates; "": any
+  std::vector<int64_t> dims;      // those of the variable
 };
 
 // One optimizer of Keras: an entry of Optimizers().
 struct OptimizerClass {
   ClassSchema schema;
-  // Makes the rule. `config` is complete (CompleteConfig), `schedule` is its learning rate. `lazy`:
-  // sparse_update is "lazy".
-  std::unique_ptr<OptimizerRule> (*make)(const Config& config, LearningRateSchedule schedule,
-                                         bool lazy) = nullptr;
-  UpdateScope scope = UpdateScope::kElement;
+  // Makes the rule. `config` is complete (CompleteConfig).
+  std::unique_ptr<OptimizerRule> (*make)(const Config& config,
+                                         const RuleSettings& settings) = nullptr;
+  // The rule depends on the name and the shape of its variable.
+  bool by_variable = false;
+  // Every rule of it works on whole variables, so that no update is lazy.
+  bool is_whole = false;
+  // Checks arguments that do not suit each other. `config` is complete. Null: nothing to check.
+  absl::Status (*check)(const Config& config) = nullptr;
 };
 
 // The optimizers of rules/rule_list.h. A name may be written in any case, as in Keras.
@@ -64,13 +71,6 @@ v1::OptimizerSpec OptimizerOf(std::string_view name,
                               const std::vector<std::pair<std::string, v1::ConfigValue>>& arguments,
                               std::string_view sparse_update = "keras");
 
-// Makes the rule of a class for a config that it completes. `set`: rates that count instead of the
-// config's, null: none; it outlives the rule. Errors: those of CompleteConfig, and Unimplemented
-// for a class whose scope is not kElement.
-absl::StatusOr<std::unique_ptr<OptimizerRule>> MakeRule(const OptimizerClass& optimizer,
-                                                        const v1::ClassConfig& config, bool lazy,
-                                                        const LearningRates* set = nullptr);
-
 // An optimizer for the variables whose names match a pattern.
 struct OptimizerChoice {
   std::string variables;  // "embedding/*": * stands for any text, ? for one character, [ab] for one
@@ -83,12 +83,17 @@ struct OptimizerChoice {
 absl::Status ChooseOptimizers(std::span<const OptimizerChoice> choices,
                               std::span<v1::VariableSpec> variables);
 
-// The rules of all optimizers of a layout, which tablets share. Constant after Create, except for the
-// learning rates that the job sets.
+// Sets VariableSpec.whole of each variable whose rule works on whole variables. Errors: those of
+// OptimizerRule::Create, with the variable's name.
+absl::Status MarkWholeVariables(std::span<const v1::OptimizerSpec> optimizers,
+                                std::span<v1::VariableSpec> variables);
+
+// The rules of all optimizers of a layout, which tablets share. Constant after Create, except for
+// the learning rates that the job sets.
 class LayoutRules {
  public:
   // Errors: those of OptimizerRule::Create; InvalidArgument "layout: ..." for a trainable variable
-  // without an optimizer.
+  // without an optimizer, or for one that is cut although its rule works on whole variables.
   static absl::StatusOr<std::shared_ptr<const LayoutRules>> Create(const v1::Layout& layout);
 
   // Null for a variable that is not trainable.
@@ -99,9 +104,13 @@ class LayoutRules {
   GradientClipping ClippingOf(const v1::VariableSpec& variable) const;
 
  private:
+  absl::Status AddOwnRule(const v1::Layout& layout, const v1::VariableSpec& variable);
+
   const std::unique_ptr<LearningRates> set_rates_ = std::make_unique<LearningRates>();
   // By index in Layout.optimizers.
   std::vector<std::unique_ptr<OptimizerRule>> rules_;
+  // The rules of variables that have one of their own, by name.
+  std::map<std::string, std::unique_ptr<OptimizerRule>> own_;
   std::vector<GradientClipping> clippings_;
 };
 

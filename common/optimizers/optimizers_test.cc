@@ -88,9 +88,9 @@ TEST_CASE("slots have Keras' names and first values") {
 }
 
 TEST_CASE("a wrong specification is refused by name") {
-  CHECK_THAT(ProblemOf(OptimizerOf("Nadam", {})),
-             Contains("optimizer \"Nadam\" is not supported yet; supported: Adagrad, Adam, AdamW, "
-                      "Ftrl, RMSprop, SGD"));
+  CHECK_THAT(ProblemOf(OptimizerOf("LossScaleOptimizer", {})),
+             Contains("optimizer \"LossScaleOptimizer\" is not supported yet; supported: Adadelta, "
+                      "Adafactor, Adagrad, Adam, AdamW, Adamax"));
   CHECK_THAT(ProblemOf(OptimizerOf("Adm", {})), Contains("did you mean \"Adam\""));
   CHECK_THAT(ProblemOf(OptimizerOf("", {})), Contains("there is no optimizer \"\""));
   CHECK(ProblemOf(OptimizerOf("Adam", {{"beta_1", ConfigOf(1.0)}})) ==
@@ -102,8 +102,8 @@ TEST_CASE("a wrong specification is refused by name") {
              Contains("AdamW: weight_decay must be in"));
   CHECK_THAT(ProblemOf(OptimizerOf("Ftrl", {{"learning_rate_power", ConfigOf(0.5)}})),
              Contains("Ftrl: learning_rate_power must be in"));
-  CHECK(ProblemOf(OptimizerOf("Adam", {{"use_ema", ConfigOf(true)}})) ==
-        "`use_ema` of Adam is not supported yet; leave it out");
+  CHECK_THAT(ProblemOf(OptimizerOf("Adam", {{"loss_scale_factor", ConfigOf(8.0)}})),
+             Contains("`loss_scale_factor` of Adam is not supported: a job in float16 scales"));
   CHECK(ProblemOf(OptimizerOf("RMSprop", {}, "eager")) ==
         "RMSprop: sparse_update must be keras or lazy, not \"eager\"");
   std::string argument;
@@ -120,15 +120,65 @@ TEST_CASE("Keras' arguments of the base class are accepted with their defaults")
             .ok());
 }
 
-TEST_CASE("an optimizer that needs a norm over a variable is refused") {
-  OptimizerClass lamb = **Optimizers().Find("Adam");
-  lamb.schema.name = "Lamb";
-  CHECK(MakeRule(lamb, {}, false).ok());
-  lamb.scope = UpdateScope::kVariableNorm;
-  const absl::Status status = MakeRule(lamb, {}, false).status();
-  CHECK(status.code() == absl::StatusCode::kUnimplemented);
-  CHECK_THAT(std::string(status.message()),
-             Contains("Lamb needs a norm over each whole variable, which is not supported yet"));
+TEST_CASE("arguments that change all rows or whole variables do not suit each other") {
+  const auto ema = std::make_pair(std::string("use_ema"), ConfigOf(true));
+  CHECK_THAT(ProblemOf(OptimizerOf("Adam", {ema})),
+             Contains("Adam: use_ema needs ema_overwrite_frequency"));
+  CHECK_THAT(ProblemOf(OptimizerOf("Lamb", {}, "lazy")),
+             Contains("Lamb works on whole variables: sparse_update must be keras"));
+  const auto accumulate = std::make_pair(std::string("gradient_accumulation_steps"), ConfigOf(4));
+  CHECK_THAT(ProblemOf(OptimizerOf("SGD", {accumulate}, "lazy")),
+             Contains("change all rows: sparse_update must be keras"));
+  CHECK_THAT(ProblemOf(OptimizerOf("SGD", {accumulate, {"clipnorm", ConfigOf(1.0)}})),
+             Contains("Cohort clips each of them"));
+  CHECK_THAT(ProblemOf(OptimizerOf("Lion", {{"beta_1", ConfigOf(0.0)}})),
+             Contains("Lion: beta_1 must be more than 0"));
+  CHECK_THAT(ProblemOf(OptimizerOf(
+                 "Muon", {{"exclude_layers", ConfigOf(std::vector<std::string>{"dense("})}})),
+             Contains("\"dense(\" is no regular expression"));
+}
+
+// A matrix that the layout cuts into two shards.
+v1::Layout CutLayout(const v1::OptimizerSpec& optimizer, std::string_view constraint) {
+  v1::Layout layout;
+  v1::VariableSpec* const variable = layout.add_variables();
+  variable->set_name("dense/kernel");
+  variable->set_trainable(true);
+  variable->add_dims(6);
+  variable->add_dims(2);
+  if (!constraint.empty()) variable->mutable_constraint()->set_class_name(std::string(constraint));
+  *layout.add_optimizers() = optimizer;
+  for (uint32_t i = 0; i < 2; ++i) layout.add_shards()->set_rows(3);
+  return layout;
+}
+
+TEST_CASE("a variable is kept whole if its rule needs that, and a cut one is refused") {
+  struct Case {
+    const char* optimizer;
+    const char* constraint;
+    bool whole;
+  };
+  for (const Case& c :
+       {Case{"Lamb", "", true}, Case{"Adafactor", "", true}, Case{"Muon", "", true},
+        Case{"Adam", "", false}, Case{"Adam", "UnitNorm", true}, Case{"Adam", "NonNeg", false}}) {
+    INFO(c.optimizer << " " << c.constraint);
+    v1::Layout layout = CutLayout(OptimizerOf(c.optimizer, {}), c.constraint);
+    const absl::Status status = LayoutRules::Create(layout).status();
+    CHECK(status.ok() == !c.whole);
+    if (c.whole) CHECK_THAT(std::string(status.message()), Contains("works on whole variables"));
+    std::vector<v1::VariableSpec> variables = {layout.variables(0)};
+    const std::vector<v1::OptimizerSpec> optimizers = {layout.optimizers(0)};
+    REQUIRE(MarkWholeVariables(optimizers, variables).ok());
+    CHECK(variables[0].whole() == c.whole);
+  }
+}
+
+TEST_CASE("a constraint of an axis that a variable lacks is refused") {
+  v1::VariableSpec variable;
+  variable.add_dims(4);
+  *variable.mutable_constraint() = ClassOf("MaxNorm", {{"axis", ConfigOf(1)}});
+  const absl::Status status = OptimizerRule::Create(OptimizerOf("SGD", {}), &variable).status();
+  CHECK(std::string(status.message()) == "MaxNorm: axis 1 is not one of the shape [4]");
 }
 
 std::vector<v1::VariableSpec> Variables() {

@@ -269,6 +269,16 @@ std::vector<RuleCase> RuleCases() {
         {"l2_regularization_strength", ConfigOf(0.1)},
         {"l2_shrinkage_regularization_strength", ConfigOf(0.2)},
         decay}},
+      {"Adadelta", {}},
+      {"Adadelta", {decay}},
+      {"Adamax", {}},
+      {"Adamax", {decay}},
+      {"Lion", {}},
+      {"Lion", {decay}},
+      {"Nadam", {}},
+      {"Nadam", {decay}},
+      {"ScheduleFreeAdamW", {}},
+      {"ScheduleFreeAdamW", {{"warmup_steps", ConfigOf(3)}, decay}},
   };
 }
 
@@ -370,6 +380,19 @@ TEST_CASE("rows are read, added to and averaged on a device") {
 }
 
 TEST_CASE("integers are pushed to on a device") { CheckOtherPushes<int64_t>(); }
+
+TEST_CASE("rules that do more than to update element by element are refused") {
+  double scale = 1;
+  const Arguments ema = {{"use_ema", ConfigOf(true)}, {"ema_overwrite_frequency", ConfigOf(10)}};
+  for (const auto& spec : {OptimizerOf("Lamb", {}), OptimizerOf("SGD", ema)}) {
+    const auto rule = OptimizerRule::Create(spec);
+    REQUIRE(rule.ok());
+    CHECK(OpsOfTest()
+              .Update(rule->get(), {.name = "w", .dtype = DType::kFloat32}, {}, &scale)
+              .status()
+              .code() == absl::StatusCode::kUnimplemented);
+  }
+}
 
 TEST_CASE("variables that no kernel updates are refused") {
   const auto rule = OptimizerRule::Create(OptimizerOf("Adam", {}));

@@ -32,6 +32,43 @@ HWY_INLINE bool AnyNotFinite(const T* values, size_t count) {
 bool AnyNonFiniteFloat(const float* values, size_t n) { return AnyNotFinite(values, n); }
 bool AnyNonFiniteDouble(const double* values, size_t n) { return AnyNotFinite(values, n); }
 
+// Adds four rows of b at a time to a row of c, in blocks of columns that stay in the first cache.
+// The compiler makes vector code of the inner loop.
+template <typename T>
+HWY_INLINE void Multiply(const T* a, const T* b, T* HWY_RESTRICT c, size_t rows, size_t inner,
+                         size_t columns) {
+  constexpr size_t kBlock = 512;
+  for (size_t begin = 0; begin < columns; begin += kBlock) {
+    const size_t count = columns - begin < kBlock ? columns - begin : kBlock;
+    for (size_t i = 0; i < rows; ++i) {
+      T* HWY_RESTRICT to = c + i * columns + begin;
+      std::memset(to, 0, count * sizeof(T));
+      size_t k = 0;
+      for (; k + 4 <= inner; k += 4) {
+        const T* const f = a + i * inner + k;
+        const T* const from = b + k * columns + begin;
+        for (size_t j = 0; j < count; ++j) {
+          to[j] = to[j] + ((f[0] * from[j] + f[1] * from[j + columns]) +
+                           (f[2] * from[j + 2 * columns] + f[3] * from[j + 3 * columns]));
+        }
+      }
+      for (; k < inner; ++k) {
+        const T factor = a[i * inner + k];
+        const T* const from = b + k * columns + begin;
+        for (size_t j = 0; j < count; ++j) to[j] = to[j] + factor * from[j];
+      }
+    }
+  }
+}
+void MultiplyFloat(const float* a, const float* b, float* c, size_t rows, size_t inner,
+                   size_t columns) {
+  Multiply(a, b, c, rows, inner, columns);
+}
+void MultiplyDouble(const double* a, const double* b, double* c, size_t rows, size_t inner,
+                    size_t columns) {
+  Multiply(a, b, c, rows, inner, columns);
+}
+
 const char* Target() { return hwy::TargetName(HWY_TARGET); }
 
 }  // namespace HWY_NAMESPACE
@@ -43,6 +80,8 @@ namespace cohort {
 
 HWY_EXPORT(AnyNonFiniteFloat);
 HWY_EXPORT(AnyNonFiniteDouble);
+HWY_EXPORT(MultiplyFloat);
+HWY_EXPORT(MultiplyDouble);
 HWY_EXPORT(Target);
 
 bool AnyNonFinite(const float* values, size_t count) {
@@ -50,6 +89,15 @@ bool AnyNonFinite(const float* values, size_t count) {
 }
 bool AnyNonFinite(const double* values, size_t count) {
   return HWY_DYNAMIC_DISPATCH(AnyNonFiniteDouble)(values, count);
+}
+
+void MultiplyMatrices(const float* a, const float* b, float* c, size_t rows, size_t inner,
+                      size_t columns) {
+  HWY_DYNAMIC_DISPATCH(MultiplyFloat)(a, b, c, rows, inner, columns);
+}
+void MultiplyMatrices(const double* a, const double* b, double* c, size_t rows, size_t inner,
+                      size_t columns) {
+  HWY_DYNAMIC_DISPATCH(MultiplyDouble)(a, b, c, rows, inner, columns);
 }
 
 #define COHORT_STRING_OF(number) #number

@@ -91,7 +91,7 @@ absl::StatusOr<Partitioner> Partitioner::Create(const v1::PartitionerSpec& spec)
 
 int64_t Partitioner::NumShards(const v1::VariableSpec& variable) const {
   const int64_t rows = VariableRows(variable);
-  if (variable.dims_size() == 0 || rows <= 1) return 1;
+  if (variable.dims_size() == 0 || rows <= 1 || variable.whole()) return 1;
   switch (kind_) {
     case Kind::kNone:
       return 1;

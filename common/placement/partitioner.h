@@ -42,7 +42,8 @@ std::vector<RowRange> DivideRows(int64_t rows, int64_t shards);
 //   MaxSize(max_shard_bytes,     ceil(dim0 / max(1, floor(max_shard_bytes / row_bytes))),
 //           max_shards)          at most max_shards if that is given
 //
-// A scalar, and every variable of a job that names no partitioner, is one shard.
+// A scalar, a variable that is marked as whole, and every variable of a job that names no
+// partitioner, is one shard.
 class Partitioner {
  public:
   // The defaults are TensorFlow's: min_shard_bytes is 256 KiB, max_shards is 1 for MinSize and

@@ -85,7 +85,7 @@ class Completer {
       const auto it = given.config().find(a.name);
       const bool is_given = it != given.config().end();
       // A null for an argument without None as a value means its default, as an empty YAML value.
-      if (!is_given || (IsNull(it->second) && !IsNull(a.default_value))) {
+      if (!is_given || (IsNull(it->second) && !IsNull(a.default_value) && !a.or_none)) {
         if (a.required) {
           return About(a.name, InvalidArgument("{} needs its argument `{}`", schema.name, a.name));
         }
@@ -102,8 +102,8 @@ class Completer {
         return About(a.name, Annotate(value.status(), schema.name));
       }
       if (a.planned && ConfigText(*value) != ConfigText(a.default_value)) {
-        return About(a.name, Unimplemented("`{}` of {} is not supported yet; leave it out", a.name,
-                                           schema.name));
+        return About(a.name, Unimplemented("`{}` of {} is not supported{}; leave it out", a.name,
+                                           schema.name, a.doc.empty() ? " yet" : ": " + a.doc));
       }
       (*config.mutable_config())[a.name] = *std::move(value);
     }
@@ -324,6 +324,10 @@ Argument Argument::Default(v1::ConfigValue value) && {
 
 Argument Argument::Optional() && {
   required = false;
+  return std::move(*this);
+}
+Argument Argument::OrNone() && {
+  or_none = true;
   return std::move(*this);
 }
 Argument Argument::Nested() && {

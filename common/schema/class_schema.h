@@ -68,7 +68,10 @@ struct Argument {
   // For Floats: a mapping from numbers to numbers, as `{0: 0.1, 5: 0.01}`. A config keeps it as a
   // list of keys and values in turn. A list of numbers stands for the keys 0, 1, ...
   bool table = false;
+  // None is a value of its own, although it is not the default.
+  bool or_none = false;
   // Keras has this argument and this version of Cohort does not: only its default is accepted.
+  // `doc` says why, if there is a reason.
   bool planned = false;
 
   // What ConfigOf takes. A string may be the name of an object's class.
@@ -82,6 +85,8 @@ struct Argument {
   Argument Default(v1::ConfigValue value) &&;
   // None, which is accepted as a value too.
   Argument Optional() &&;
+  // None is accepted, and differs from the default.
+  Argument OrNone() &&;
   Argument Nested() &&;
   Argument NoneItems() &&;
   Argument Table() &&;
@@ -113,7 +118,8 @@ Argument Objects(std::string_view name, const SchemaSet& (*classes)(), std::stri
                  std::string_view doc);
 // One object of these classes, or a list of them: `[{LSTMCell: {units: 8}}, {GRUCell: {units: 4}}]`.
 Argument ObjectList(std::string_view name, const SchemaSet& (*classes)(), std::string_view doc);
-// An argument of Keras that is planned, with Keras' default. The second form: its default is None.
+// An argument of Keras that is planned, or refused for the reason that is its `doc`, with Keras'
+// default. The second form: its default is None.
 Argument Planned(Argument argument);
 Argument Planned(std::string_view name);
 

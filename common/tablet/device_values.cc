@@ -6,6 +6,7 @@
 
 #include "common/base/status.h"
 #include "common/optimizers/resident_variables.h"
+#include "common/optimizers/rules/rule_update.h"
 
 namespace cohort {
 
@@ -30,6 +31,13 @@ absl::StatusOr<std::unique_ptr<DeviceValues>> DeviceValues::Make(
   for (const auto& shard : shards) rows[shard->info().variable] += shard->info().rows;
   for (const auto& shard : shards) {
     const ShardInfo& info = shard->info();
+    if (shard->rule() != nullptr &&
+        std::holds_alternative<std::monostate>(shard->rule()->UpdateOfStep(info.dtype, 0).of)) {
+      return Unimplemented(
+          "variable \"{}\": devices update element by element, and its optimizer or its constraint "
+          "does more",
+          info.variable);
+    }
     const bool is_cut = rows[info.variable] != (info.dims.empty() ? 1 : info.dims[0]);
     values->is_cut_ = values->is_cut_ || is_cut;
     for (size_t r = 0; r < values->copies_.readers.size(); ++r) {

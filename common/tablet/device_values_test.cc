@@ -87,6 +87,15 @@ v1::SectionStatus PullResident(TestTablet& tablet, const ResidentVariables* read
   return result.status();
 }
 
+TEST_CASE("a device takes no variable whose rule does more than to update elements") {
+  TestTablet tablet(Layout({Variable("w", {4, 2}, 1)}, OptimizerOf("Lamb", {})));
+  const absl::Status moved = tablet->Reside(OnlyAt(OnDevice()));
+  CHECK(absl::IsUnimplemented(moved));
+  CHECK(moved.message().find("variable \"w\": devices update element by element") !=
+        absl::string_view::npos);
+  CHECK(PushDense(tablet, 0, Floats(8, 1)) == v1::APPLIED);
+}
+
 // Blocks of 4 elements, so that the variables have several.
 TEST_CASE("pushes of values and updates on a device follow one another") {
   TestTablet tablet(Layout({Variable("w", {6, 2}, 10)}, Sgd(1, 0.5)), 16);

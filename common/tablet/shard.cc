@@ -80,7 +80,7 @@ absl::Status Shard::Initialize(const v1::InitializerSpec& spec) {
     return Annotate(initializer.status(), fmt::format("variable '{}'", info_->variable));
   }
   return Fill([&](int slot, int64_t row, int64_t rows, std::span<uint8_t> out) {
-    if (slot < 0) {
+    if (slot < 0 || info_->slots[static_cast<size_t>(slot)].is_copy) {
       const auto begin = static_cast<uint64_t>((info_->row_begin + row) * info_->row_elements);
       const auto count = static_cast<uint64_t>(rows * info_->row_elements);
       initializer->Fill(info_->dtype, begin, begin + count, out.data());

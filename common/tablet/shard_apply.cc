@@ -1,5 +1,7 @@
 #include "common/tablet/shard_apply.h"
 
+#include <absl/functional/function_ref.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -57,9 +59,13 @@ class ShardApply {
   ShardApply(double weight, uint64_t step, const OptimizerRule* rule, ShardBlocks* blocks)
       : info_(blocks->info()), weight_(weight), step_(step), rule_(rule), blocks_(blocks) {}
 
-  // Both return true if the gradient contained a NaN or an infinity.
+  // All return true if the gradient contained a NaN or an infinity.
   bool ApplyDense(std::span<const PushEntryView> parts);
   bool ApplyDenseBlock(ShardBlock* block, std::span<const PushEntryView> parts);
+  bool ApplyDenseTo(const UpdateTarget& target, int64_t begin, int64_t end,
+                    std::span<const PushEntryView> parts);
+  // For rules that work on whole variables: calls `update` with all blocks as one range.
+  void UpdateWhole(absl::FunctionRef<void(const UpdateTarget&)> update);
   void ApplySparse(std::span<const PushEntryView> parts, ApplyScratch* scratch);
   void ApplyRows(std::span<const int64_t> keys, const uint8_t* values);
   // ASSIGN_ADD and EMA.
@@ -76,6 +82,13 @@ class ShardApply {
 };
 
 bool ShardApply::ApplyDense(std::span<const PushEntryView> parts) {
+  if (rule_->scope() == UpdateScope::kVariable) {
+    bool found = false;
+    UpdateWhole([&](const UpdateTarget& target) {
+      found = ApplyDenseTo(target, 0, info_.elements(), parts);
+    });
+    return found;
+  }
   std::atomic<bool> non_finite = false;
   const size_t bytes = static_cast<size_t>(info_.elements()) * SizeOf(info_.dtype);
   blocks_->BeginWhole();
@@ -86,28 +99,32 @@ bool ShardApply::ApplyDense(std::span<const PushEntryView> parts) {
 }
 
 bool ShardApply::ApplyDenseBlock(ShardBlock* block, std::span<const PushEntryView> parts) {
-  uint8_t scratch[sizeof(double)];
-  const size_t element = SizeOf(info_.dtype);
   const int64_t begin = block->row_begin * info_.row_elements;
   const int64_t end = begin + block->rows * info_.row_elements;
+  if (begin == end) return false;
+  ShardBlock fresh;
+  const bool non_finite = ApplyDenseTo(blocks_->TargetOf(*block, &fresh), begin, end, parts);
+  blocks_->Replace(block, &fresh);
+  return non_finite;
+}
+
+// A rule that works on rows or on a variable gets the gradient in one piece.
+bool ShardApply::ApplyDenseTo(const UpdateTarget& target, int64_t begin, int64_t end,
+                              std::span<const PushEntryView> parts) {
+  uint8_t scratch[sizeof(double)];
+  const size_t element = SizeOf(info_.dtype);
+  const bool in_pieces = rule_->scope() == UpdateScope::kElement;
+  std::vector<uint8_t> whole;
   const auto end_of = [](const PushEntryView& part) {
     return static_cast<int64_t>(part.begin + part.count);
   };
-  if (begin == end) return false;
   auto part = std::partition_point(parts.begin(), parts.end(),
                                    [&](const PushEntryView& p) { return end_of(p) <= begin; });
   ValueReader values(*part);
-  ShardBlock fresh;
-  const UpdateTarget target = blocks_->TargetOf(*block, &fresh);
   bool non_finite = false;
-  for (int64_t at = begin; at < end;) {
-    while (end_of(*part) <= at) values = ValueReader(*++part);
+  const auto apply = [&](int64_t at, std::span<const uint8_t> gradient) {
     DenseUpdate update;
     update.target = Offset(target, at - begin);
-    const int64_t most = std::min(end, end_of(*part)) - at;
-    const size_t offset = static_cast<size_t>(at - static_cast<int64_t>(part->begin)) * element;
-    const std::span<const uint8_t> gradient =
-        values.Read(offset, static_cast<size_t>(most) * element, element, scratch);
     update.elements = static_cast<int64_t>(gradient.size() / element);
     update.gradient = gradient.data();
     update.weight = weight_;
@@ -115,10 +132,64 @@ bool ShardApply::ApplyDenseBlock(ShardBlock* block, std::span<const PushEntryVie
     update.non_finite = &non_finite;
     if (weight_ == 0 && HasNonFinite(info_.dtype, gradient)) non_finite = true;
     rule_->ApplyDense(update);
-    at += update.elements;
+  };
+  for (int64_t at = begin; at < end;) {
+    while (end_of(*part) <= at) values = ValueReader(*++part);
+    const int64_t most = std::min(end, end_of(*part)) - at;
+    const size_t offset = static_cast<size_t>(at - static_cast<int64_t>(part->begin)) * element;
+    const std::span<const uint8_t> gradient =
+        values.Read(offset, static_cast<size_t>(most) * element, element, scratch);
+    const auto elements = static_cast<int64_t>(gradient.size() / element);
+    if (in_pieces || elements == end - begin) {
+      apply(at, gradient);
+    } else {
+      whole.insert(whole.end(), gradient.begin(), gradient.end());
+    }
+    at += elements;
   }
-  blocks_->Replace(block, &fresh);
+  if (!whole.empty()) apply(begin, whole);
   return non_finite;
+}
+
+// Most variables of such rules are one block.
+void ShardApply::UpdateWhole(absl::FunctionRef<void(const UpdateTarget&)> update) {
+  const size_t bytes = static_cast<size_t>(info_.elements()) * SizeOf(info_.dtype);
+  if (bytes == 0) return;
+  blocks_->BeginWhole();
+  if (blocks_->all().size() == 1) {
+    blocks_->ForEach(0, [&](ShardBlock* block) {
+      ShardBlock fresh;
+      update(blocks_->TargetOf(*block, &fresh));
+      blocks_->Replace(block, &fresh);
+    });
+    return;
+  }
+  const size_t tensors = 1 + info_.slots.size();
+  std::vector<BufferRef> whole(tensors);
+  UpdateTarget target{.dtype = info_.dtype};
+  for (size_t t = 0; t < tensors; ++t) {
+    whole[t] = blocks_->pool()->Allocate(bytes);
+    void* const data = whole[t]->data();
+    for (const ShardBlock& block : blocks_->all()) {
+      const BufferRef& part = t == 0 ? block.values : block.slots[t - 1];
+      const size_t offset = static_cast<size_t>(block.row_begin) * info_.row_bytes();
+      std::memcpy(whole[t]->data() + offset, part->data(), part->size());
+    }
+    (t == 0 ? target.variable_in : target.slots_in[t - 1]) = data;
+    (t == 0 ? target.variable_out : target.slots_out[t - 1]) = data;
+  }
+  update(target);
+  blocks_->ForEach(bytes, [&](ShardBlock* block) {
+    ShardBlock fresh;
+    const UpdateTarget to = blocks_->TargetOf(*block, &fresh);
+    const size_t offset = static_cast<size_t>(block->row_begin) * info_.row_bytes();
+    const size_t size = static_cast<size_t>(block->rows) * info_.row_bytes();
+    for (size_t t = 0; t < tensors; ++t) {
+      void* const out = t == 0 ? to.variable_out : to.slots_out[t - 1];
+      std::memcpy(out, whole[t]->data() + offset, size);
+    }
+    blocks_->Replace(block, &fresh);
+  });
 }
 
 // The rule needs ascending keys without duplicates, in one piece. Workers send them so; keys of
@@ -165,6 +236,17 @@ void ShardApply::ApplySparse(std::span<const PushEntryView> parts, ApplyScratch*
 }
 
 void ShardApply::ApplyRows(std::span<const int64_t> keys, const uint8_t* values) {
+  if (rule_->scope() == UpdateScope::kVariable) {
+    return UpdateWhole([&](const UpdateTarget& target) {
+      rule_->ApplyRows({.target = target,
+                        .rows = info_.rows,
+                        .row_elements = info_.row_elements,
+                        .keys = keys,
+                        .gradient = values,
+                        .weight = weight_,
+                        .step = step_});
+    });
+  }
   const bool only_keys = rule_->touches_only_keys();
   const size_t rows = only_keys ? keys.size() : static_cast<size_t>(info_.rows);
   if (!only_keys) blocks_->BeginWhole();

@@ -565,6 +565,65 @@ TEST_CASE("assign_add, ema and record_only") {
   CHECK(tablet.Push(average).status() == v1::INVALID);
 }
 
+// Dense and sparse pushes to a matrix in blocks of this size, of which a snapshot shares some.
+Floats TrainMatrix(const v1::OptimizerSpec& optimizer, const v1::ClassConfig* constraint,
+                   size_t block_bytes) {
+  v1::VariableSpec matrix = Variable("w", {9, 5}, 0.5);
+  if (constraint != nullptr) *matrix.mutable_constraint() = *constraint;
+  TestTablet tablet(Layout({matrix}, optimizer), block_bytes);
+  Floats gradient;
+  for (int i = 0; i < 45; ++i) gradient.push_back(static_cast<float>(i % 7) - 2.5F);
+  std::vector<TabletSnapshot> snapshots;
+  for (uint64_t step = 0; step < 6; ++step) {
+    TestPush push(step);
+    if (step % 3 == 2) {
+      push.Sparse<float>(0, {1, 7}, Floats(gradient.begin(), gradient.begin() + 10));
+    } else {
+      push.Dense<float>(0, Floats(gradient.begin(), gradient.begin() + 13))
+          .Dense<float>(0, Floats(gradient.begin() + 13, gradient.end()), 13);
+    }
+    CHECK(tablet.Push(push).status() == v1::APPLIED);
+    if (step % 2 == 1) snapshots.push_back(*tablet->Snapshot(0));
+  }
+  return tablet.Pull(0);
+}
+
+TEST_CASE("rules of rows and of whole variables do not depend on blocks") {
+  const v1::ClassConfig columns = ClassOf("UnitNorm"),
+                        rows = ClassOf("MaxNorm", {{"axis", ConfigOf(1)}});
+  const v1::ClassConfig positive = ClassOf("NonNeg");
+  const auto same = [](const v1::OptimizerSpec& optimizer, const v1::ClassConfig* constraint) {
+    INFO(optimizer.ShortDebugString());
+    const Floats whole = TrainMatrix(optimizer, constraint, 1 << 20);
+    CHECK(whole != Floats(45, 0.5));
+    CHECK(TrainMatrix(optimizer, constraint, 64) == whole);
+    CHECK(TrainMatrix(optimizer, constraint, 1) == whole);
+  };
+  for (const char* name : {"Lamb", "Adafactor", "Muon", "ScheduleFreeAdamW"}) {
+    same(OptimizerOf(name, {{"learning_rate", ConfigOf(0.1)}}), nullptr);
+  }
+  for (const v1::ClassConfig* constraint : {&columns, &rows, &positive}) {
+    same(Sgd(0.5), constraint);
+    same(Adam(), constraint);
+  }
+  same(OptimizerOf("Adam", {{"use_ema", ConfigOf(true)},
+                            {"ema_overwrite_frequency", ConfigOf(2)},
+                            {"gradient_accumulation_steps", ConfigOf(2)}}),
+       &rows);
+}
+
+TEST_CASE("a lazy update constrains the rows of its keys alone") {
+  v1::VariableSpec matrix = Variable("w", {3, 2}, -1);
+  *matrix.mutable_constraint() = ClassOf("NonNeg");
+  for (const bool lazy : {false, true}) {
+    TestTablet tablet(Layout({matrix}, Sgd(1, 0, lazy ? "lazy" : "keras")));
+    TestPush push(0);
+    push.Sparse<float>(0, {1}, {1, -3});
+    CHECK(tablet.Push(push).status() == v1::APPLIED);
+    CHECK(tablet.Pull(0) == (lazy ? Floats{-1, -1, 0, 2, -1, -1} : Floats{0, 0, 0, 2, 0, 0}));
+  }
+}
+
 TEST_CASE("NaN and infinity are applied and noticed") {
   TestTablet tablet(Layout({Variable("w", {2})}, Sgd(1)));
   TestPush fine(0);

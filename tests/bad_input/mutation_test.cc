@@ -298,6 +298,10 @@ std::vector<Decoder> DecodersOfBytes() {
        [](const std::string& b) {
          return ParseCsv(b, {}, {.text = {"word"}, .numbers = {"age"}}, {}, "file").status();
        }},
+      {"lines of JSON", 4000, "{\"age\": 3, \"word\": \"a\"}\n{\"word\": null, \"age\": 2.5}\n",
+       [](const std::string& b) {
+         return ParseJsonLines(b, {}, {.text = {"word"}, .numbers = {"age"}}, {}, "file").status();
+       }},
       {"TF_CONFIG", 4000, kTfConfig,
        [](const std::string& b) { return ParseTfConfig(b).status(); }},
       {"address", 4000, "[fe80::1]:4711",

@@ -9,7 +9,8 @@ so that the file holds results only:
   gradient[t][i] = ((7919 i + 104729 t + 31) mod 2003) / 1000 - 1
 in float64, rounded to the variable's dtype. Sparse cases have ROWS x COLUMNS variables; step t pushes the
 rows {t mod 8, (t + 3) mod 8, (3 t + 5) mod 8}, ascending and without repetition, but none at step 7; i of
-the gradient counts the elements of the pushed rows.
+the gradient counts the elements of the pushed rows. "matrix" is a dense gradient of ROWS x COLUMNS, for the
+optimizers that work on whole variables, and for constraints.
 
 "schedules" holds the learning rates of steps 0 to SCHEDULE_STEPS - 1. Keras computes a schedule in the
 dtype of its numbers, and makes float32 of Python's. The float64 cases give it float64 numbers.
@@ -27,10 +28,11 @@ import keras  # noqa: E402
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-STEPS = 20
+STEPS = 100
 ELEMENTS = 13
 ROWS, COLUMNS = 8, 3
-SAVED_STEPS = (1, 2, STEPS)
+SAVED_STEPS = (1, 20, STEPS)
+WHOLE = ("Lamb", "Adafactor", "Muon")
 SCHEDULE_STEPS = 40
 
 CASES = {
@@ -68,6 +70,60 @@ CASES = {
         class_name="PiecewiseConstantDecay",
         config=dict(boundaries=[5, 10], values=[0.2, 0.1, 0.05])), beta=0.5)),
 }
+
+CASES.update({
+    "adadelta": ("Adadelta", dict(learning_rate=0.5)),
+    "adadelta_weight_decay": ("Adadelta", dict(learning_rate=1.0, rho=0.8, epsilon=1e-4, weight_decay=0.02)),
+    "adamax": ("Adamax", dict(learning_rate=0.01)),
+    "adamax_weight_decay": (
+        "Adamax", dict(learning_rate=0.02, beta_1=0.8, beta_2=0.9, epsilon=1e-3, weight_decay=0.02)),
+    "nadam": ("Nadam", dict(learning_rate=0.01)),
+    "nadam_weight_decay": (
+        "Nadam", dict(learning_rate=0.02, beta_1=0.8, beta_2=0.9, epsilon=1e-3, weight_decay=0.02)),
+    "lion": ("Lion", dict(learning_rate=0.01)),
+    "lion_weight_decay": ("Lion", dict(learning_rate=0.003, beta_1=0.8, beta_2=0.9, weight_decay=0.02)),
+    "schedule_free": ("ScheduleFreeAdamW", dict(learning_rate=0.01)),
+    "schedule_free_warm": ("ScheduleFreeAdamW", dict(
+        learning_rate=0.02, beta_1=0.8, beta_2=0.9, epsilon=1e-3, warmup_steps=7, weight_decay=0.02)),
+    "lamb": ("Lamb", dict(learning_rate=0.01)),
+    "lamb_weight_decay": (
+        "Lamb", dict(learning_rate=0.02, beta_1=0.8, beta_2=0.9, epsilon=1e-3, weight_decay=0.02)),
+    "adafactor": ("Adafactor", dict(learning_rate=0.01)),
+    "adafactor_options": ("Adafactor", dict(
+        learning_rate=0.5, beta_2_decay=-0.5, epsilon_1=1e-6, epsilon_2=0.1, clip_threshold=1.5,
+        relative_step=False, weight_decay=0.02)),
+    "adafactor_schedule": ("Adafactor", dict(learning_rate=dict(
+        class_name="ExponentialDecay",
+        config=dict(initial_learning_rate=0.9, decay_steps=40, decay_rate=0.5)))),
+    "muon": ("Muon", dict(learning_rate=0.01)),
+    "muon_options": ("Muon", dict(
+        learning_rate=0.02, adam_beta_1=0.8, adam_beta_2=0.9, adam_weight_decay=0.01, epsilon=1e-3,
+        weight_decay=0.02, muon_a=3.0, muon_b=-4.0, muon_c=1.5, adam_lr_ratio=0.5, momentum=0.8, ns_steps=3,
+        nesterov=False, rms_rate=None)),
+    "muon_excluded": ("Muon", dict(learning_rate=0.01, exclude_layers=["^x", "^v$"])),
+    "sgd_ema": ("SGD", dict(learning_rate=0.1, momentum=0.9, use_ema=True, ema_momentum=0.8,
+                            ema_overwrite_frequency=7)),
+    "adam_accumulation": ("Adam", dict(learning_rate=dict(
+        class_name="ExponentialDecay",
+        config=dict(initial_learning_rate=0.05, decay_steps=4, decay_rate=0.9)),
+        gradient_accumulation_steps=3)),
+    "adam_accumulation_ema": ("Adam", dict(
+        learning_rate=0.05, amsgrad=True, gradient_accumulation_steps=2, use_ema=True, ema_momentum=0.7,
+        ema_overwrite_frequency=5)),
+})
+
+CONSTRAINTS = {
+    "non_neg": ("NonNeg", dict()),
+    "max_norm": ("MaxNorm", dict(max_value=0.9)),
+    "max_norm_rows": ("MaxNorm", dict(max_value=0.5, axis=1)),
+    "min_max_norm": ("MinMaxNorm", dict(min_value=0.7, max_value=0.9, rate=0.6)),
+    "min_max_norm_all": ("MinMaxNorm", dict(min_value=1.5, max_value=1.6, axis=[0, 1])),
+    "unit_norm": ("UnitNorm", dict()),
+    "unit_norm_rows": ("UnitNorm", dict(axis=-1)),
+}
+for case, constraint in CONSTRAINTS.items():
+    CASES["sgd_" + case] = ("SGD", dict(learning_rate=0.1), constraint)
+CASES["adam_max_norm"] = ("Adam", dict(learning_rate=0.1), CONSTRAINTS["max_norm"])
 
 SCHEDULES = [
     ("ExponentialDecay", dict(initial_learning_rate=0.1, decay_steps=7, decay_rate=0.9)),
@@ -124,16 +180,19 @@ def rows_of(step):
 
 
 def numbers(array):
-    """JSON numbers that read back as the same bits."""
-    return [float(x) for x in np.asarray(array, np.float64).ravel()]
+    """JSON numbers that read back as the same bits, in the dtype of the array."""
+    return [float(str(x)) for x in np.asarray(array).ravel()]
 
 
-def run_keras(name, arguments, dtype, sparse):
+def run_keras(name, arguments, constraint, dtype, mode):
     keras.config.set_floatx(dtype)
+    sparse = mode == "keras"
     optimizer = getattr(keras.optimizers, name)(
         **dict(arguments, learning_rate=schedule(arguments["learning_rate"])))
-    shape = (ROWS, COLUMNS) if sparse else (ELEMENTS,)
+    shape = (ELEMENTS,) if mode == "dense" else (ROWS, COLUMNS)
     variable = keras.Variable(initial(int(np.prod(shape)), dtype).reshape(shape), dtype=dtype, name="v")
+    if constraint:
+        variable.constraint = getattr(keras.constraints, constraint[0])(**constraint[1])
     optimizer.build([variable])
     saved = {}
     for step in range(STEPS):
@@ -143,15 +202,17 @@ def run_keras(name, arguments, dtype, sparse):
             grad = tf.IndexedSlices(tf.constant(values), tf.constant(rows),
                                     tf.constant(shape, tf.int64))
         else:
-            grad = tf.constant(gradient(step, ELEMENTS, dtype))
+            grad = tf.constant(gradient(step, int(np.prod(shape)), dtype).reshape(shape))
         optimizer.apply([grad], [variable])
         if step + 1 in SAVED_STEPS:
             saved[str(step + 1)] = numbers(variable.numpy())
     slots = {}
     for slot in optimizer.variables:
         base = slot.path.split("/")[-1]
-        if base not in ("iteration", "learning_rate"):
+        if base.startswith("v_"):
             slots[base.removeprefix("v_")] = numbers(slot.numpy())
+    if name == "Adafactor":  # means of rows and columns have the name of the variable; v follows from them
+        slots = {"velocity": slots["velocity"]} if mode == "dense" else {}
     return {"variable": saved, "slots": slots}
 
 
@@ -196,6 +257,48 @@ def run_lazy(name, a, dtype):
                 used = slot("velocity_hat")
                 used[r] = np.maximum(used[r], v[r])
             w[r] -= m[r] * alpha / (np.sqrt(used[r]) + t(a.get("epsilon", 1e-7)))
+        elif name == "Adadelta":
+            rho, eps = a.get("rho", 0.95), t(a.get("epsilon", 1e-7))
+            squares, changes = slot("accumulated_grad"), slot("accumulated_delta_var")
+            squares[r] = t(rho) * squares[r] + t(1 - rho) * (g * g)
+            delta = -(np.sqrt(changes[r] + eps) * g / np.sqrt(squares[r] + eps))
+            changes[r] = t(rho) * changes[r] + t(1 - rho) * (delta * delta)
+            w[r] += lr * delta
+        elif name == "Adamax":
+            b1, b2 = a.get("beta_1", 0.9), a.get("beta_2", 0.999)
+            m, u = slot("momentum"), slot("norm")
+            m[r] += (g - m[r]) * t(1 - b1)
+            u[r] = np.maximum(t(b2) * u[r], np.abs(g))
+            w[r] -= lr * m[r] / ((t(1) - cast(b1) ** t(step + 1)) * (u[r] + t(a.get("epsilon", 1e-7))))
+        elif name == "Nadam":
+            b1, b2 = a.get("beta_1", 0.9), a.get("beta_2", 0.999)
+            m, v = slot("momentum"), slot("velocity")
+            rates = [cast(b1) * (t(1) - t(0.5) * cast(0.96) ** t(step + i)) for i in (1, 2)]
+            product = t(np.prod([b1 * (1 - 0.5 * 0.96 ** i) for i in range(1, step + 2)]))
+            m[r] += (g - m[r]) * (t(1) - cast(b1))
+            v[r] += (g * g - v[r]) * (t(1) - cast(b2))
+            mean = (rates[1] * m[r] / (t(1) - product * rates[1])
+                    + (t(1) - rates[0]) * g / (t(1) - product))
+            root = np.sqrt(v[r] / (t(1) - cast(b2) ** t(step + 1)))
+            w[r] -= mean * lr / (root + t(a.get("epsilon", 1e-7)))
+        elif name == "Lion":
+            b1, b2 = cast(a.get("beta_1", 0.9)), cast(a.get("beta_2", 0.99))
+            m = slot("momentum")
+            w[r] -= lr * np.sign(m[r] * b1 + g * (t(1) - b1))
+            m[r] = m[r] * b2 + g * (t(1) - b2)
+        elif name == "ScheduleFreeAdamW":
+            b1, b2 = cast(a.get("beta_1", 0.9)), cast(a.get("beta_2", 0.999))
+            if step == 0:
+                slots["momentum"] = initial(ROWS * COLUMNS, dtype).reshape(ROWS, COLUMNS)
+            z, v = slot("momentum"), slot("velocity")
+            speed = lr
+            if a.get("warmup_steps"):
+                speed = lr * min(t(step + 1) / t(a["warmup_steps"]), t(1))
+            v[r] += (g * g - v[r]) * (t(1) - b2)
+            z[r] -= speed * g / (np.sqrt(v[r] / (t(1) - b2 ** t(step + 1))) + cast(a.get("epsilon", 1e-8)))
+            weight = t(1) / t(step + 1)
+            x = (t(1) - weight) * ((w[r] - (t(1) - b1) * z[r]) / b1) + weight * z[r]
+            w[r] = (t(1) - b1) * z[r] + b1 * x
         elif name == "Adagrad":
             n = slot("accumulator", a.get("initial_accumulator_value", 0.1))
             n[r] += g * g
@@ -233,11 +336,19 @@ def main():
     here = os.path.dirname(os.path.abspath(__file__))
     path = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "optimizers.json")
     cases = []
-    for case, (name, arguments) in CASES.items():
+    for case, (name, arguments, *rest) in CASES.items():
+        constraint = rest[0] if rest else None
+        no_lazy = (name in WHOLE or constraint or "use_ema" in arguments
+                   or "gradient_accumulation_steps" in arguments)
+        modes = ["keras", "matrix" if no_lazy else "lazy"]
+        if not constraint:
+            modes.append("dense")
         for dtype in ("float64", "float32"):
-            for mode in ("dense", "keras", "lazy"):
+            for mode in modes:
                 result = (run_lazy(name, arguments, dtype) if mode == "lazy"
-                          else run_keras(name, arguments, dtype, mode == "keras"))
+                          else run_keras(name, arguments, constraint, dtype, mode))
+                if constraint:
+                    result["constraint"] = {"class_name": constraint[0], "config": constraint[1]}
                 cases.append({"case": case, "class_name": name, "config": arguments, "dtype": dtype,
                               "mode": mode, **result})
     golden = {

@@ -24,10 +24,7 @@ absl::StatusOr<TfRecordFile> TfRecordFile::Open(const InputFile& file, const Dat
     COHORT_RETURN_IF_ERROR(records.file_.Read(0, start));
     // As a length, these bytes of gzip would need the right checksum.
     if (start[0] == std::byte{0x1f} && start[1] == std::byte{0x8b} && !records.ReadLength(0).ok()) {
-      return InvalidArgument(
-          "{}: is compressed with GZIP, and records within it cannot be found by their numbers: "
-          "unpack it with gunzip",
-          file.path);
+      COHORT_ASSIGN_OR_RETURN(records.file_, FileBytes::Unpack(file, options));
     }
   }
   absl::Status found = records.FindRecords();

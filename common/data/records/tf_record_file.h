@@ -19,7 +19,7 @@ namespace cohort {
 // Opening it reads the lengths alone. Records are read by index. Thread-safe.
 class TfRecordFile {
  public:
-  // Errors: those of FileBytes; InvalidArgument for a file that is compressed; DataLoss for a
+  // A file of gzip is unpacked into memory. Errors: those of FileBytes; DataLoss for a
   // damaged length and a truncated record, after which no record can be found. `torn` (may be
   // null) receives this DataLoss instead, and the file then has the records before it.
   static absl::StatusOr<TfRecordFile> Open(const InputFile& file, const DataOptions& options,

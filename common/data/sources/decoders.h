@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "common/data/table.h"
+#include "common/data/text_table.h"
+#include "common/schema/class_schema.h"
 
 namespace cohort {
 
@@ -28,9 +30,21 @@ struct CsvFormat {
   char delimiter = ',';
   bool header = true;
   std::vector<std::string> columns;  // the names, if there is no header
+  CellFormat cells;
 };
 absl::StatusOr<Table> ParseCsv(std::string_view text, const CsvFormat& format, const ColumnUse& use,
                                const RowRange& range, std::string_view name);
+
+// Of a source of text files: the argument `files`, a list instead of `path`, and the files or
+// patterns that are given. Errors: InvalidArgument if it is not one of both.
+Argument FilesArgument();
+absl::StatusOr<std::vector<std::string>> PatternsOf(const Config& config);
+
+// Objects of JSON, one on each line: a column for each name. A value is a number, true or false (1
+// or 0), a string, or null, which is an empty cell, as is a name that is not there.
+absl::StatusOr<Table> ParseJsonLines(std::string_view text, const CellFormat& format,
+                                     const ColumnUse& use, const RowRange& range,
+                                     std::string_view name);
 
 }  // namespace cohort
 

@@ -5,6 +5,7 @@
   X(Generator)            \
   X(Idx)                  \
   X(ImageFolder)          \
+  X(JsonLines)            \
   X(Npy)                  \
   X(NpyClasses)           \
   X(Npz)                  \

@@ -1,6 +1,4 @@
 // Files of tf.Examples, as TensorFlow Datasets writes them.
-#include <glob.h>
-
 #include <algorithm>
 
 #include "common/base/fnv1a.h"
@@ -85,24 +83,6 @@ class TfRecords : public RecordSource {
   std::string skipped_;                        // what SkipCorrupt has left out; "": nothing
 };
 
-// The files that a pattern matches, sorted, as the spec would name them; the pattern itself if it
-// has no wildcard.
-absl::StatusOr<std::vector<std::string>> FindFiles(const std::string& pattern, const Config& config,
-                                                   const DataOptions& options) {
-  if (pattern.find_first_of("*?[") == std::string::npos) return std::vector{pattern};
-  const std::string path = options.PathOf(pattern);
-  const size_t folder = path.size() - pattern.size();
-  glob_t found = {};
-  const int result = ::glob(path.c_str(), 0, nullptr, &found);
-  std::vector<std::string> files;
-  for (size_t i = 0; result == 0 && i < found.gl_pathc; ++i) {
-    files.push_back(std::string(found.gl_pathv[i]).substr(folder));
-  }
-  ::globfree(&found);
-  if (!files.empty()) return files;
-  return MissingFile({pattern, config.String("url"), ""}, path, options);
-}
-
 absl::Status CheckTfRecord(const Config& config) {
   return ExampleColumns::Create(config.Objects("features")).status();
 }
@@ -117,7 +97,7 @@ absl::StatusOr<std::shared_ptr<const RecordSource>> OpenTfRecord(const Config& c
   absl::Status damage;  // the first, after which a file has no more records
   for (const std::string& pattern : config.Strings("files")) {
     COHORT_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
-                            FindFiles(pattern, config, context.options));
+                            FindInputFiles({pattern, config.String("url"), ""}, context.options));
     for (const std::string& path : paths) {
       absl::Status torn;
       COHORT_ASSIGN_OR_RETURN(TfRecordFile file,
@@ -153,7 +133,7 @@ SourceClass TfRecordSource() {
           {.name = "tfrecord",
            .doc = "TFRecord files of `tf.Example`s, as TensorFlow Datasets writes them: a column "
                   "for each feature. Records are read when they are used, and their checksums "
-                  "are compared. Files must not be compressed.",
+                  "are compared. Files of gzip are unpacked into memory.",
            .arguments =
                {Strings("files",
                         "Files below `COHORT_DATA_DIR`, or absolute; `*`, `?` and `[a-z]` stand "

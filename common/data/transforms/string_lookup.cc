@@ -6,43 +6,52 @@
 namespace cohort {
 namespace {
 
-bool MustAdaptLookup(const Config& config) { return config.Strings("vocabulary").empty(); }
-
-absl::Status AdaptLookup(std::span<const uint32_t> codes, std::span<const std::string> words,
-                         v1::ClassConfig* config) {
-  (*config->mutable_config())["vocabulary"] = ConfigOf(AdaptVocabulary(codes, words));
-  return absl::OkStatus();
+Lookup::Options StringOptions(const Config& config) {
+  Lookup::Options options{.vocabulary = config.Strings("vocabulary"),
+                          .oov = config.String("oov_token")};
+  if (!config.IsNone("mask_token")) options.mask = config.String("mask_token");
+  return options;
 }
 
-absl::StatusOr<std::vector<double>> LookupWords(const Config& config,
-                                                std::span<const std::string> words) {
-  COHORT_ASSIGN_OR_RETURN(const auto ids, LookupIds(words, config.Strings("vocabulary")));
-  return std::vector<double>(ids.begin(), ids.end());
+absl::StatusOr<std::vector<double>> LookupStrings(const Config& config,
+                                                  std::span<const std::string> words) {
+  COHORT_ASSIGN_OR_RETURN(const Lookup lookup, Lookup::Create(config, StringOptions(config)));
+  return lookup.FindAll(words);
+}
+
+absl::StatusOr<std::optional<RecordTransform>> EncodeStrings(const Config& config,
+                                                             const FeatureType& numbers) {
+  COHORT_ASSIGN_OR_RETURN(const Lookup lookup, Lookup::Create(config, StringOptions(config)));
+  return EncodeCategories(lookup.output(), numbers);
 }
 
 }  // namespace
 
 TransformClass StringLookupTransform() {
-  return {
-      .schema = {.name = "StringLookup",
-                 .doc = "Words to numbers, as Keras' StringLookup; int64. 0 stands for all "
-                        "unknown words.",
-                 .arguments = {Strings("vocabulary",
-                                       "The words, from number 1 on; none: learned from the "
-                                       "training rows, by falling frequency.")
-                                   .Optional(),
-                               Planned(Int("num_oov_indices", "").Default(1)),
-                               Planned("max_tokens"), Planned("mask_token"),
-                               Planned(String("oov_token", "").Default(kOovToken)),
-                               Planned("idf_weights"), Planned(Bool("invert", "").Default(false)),
-                               Planned(String("output_mode", "").Default("int")),
-                               Planned(Bool("pad_to_max_tokens", "").Default(false)),
-                               Planned(Bool("sparse", "").Default(false)),
-                               Planned(String("encoding", "").Default("utf-8"))}},
-      .map_words = LookupWords,
-      .word_dtype = DType::kInt64,
-      .must_adapt = MustAdaptLookup,
-      .adapt = AdaptLookup};
+  std::vector<Argument> arguments = {
+      Strings(
+          "vocabulary",
+          "The words, or a file with one in each line; none: learned from the training rows, by "
+          "falling frequency.")
+          .Optional(),
+      String("mask_token", "A word that has number 0, and is in no vector.").Optional(),
+      String("oov_token", "The word that stands for unknown ones in a vocabulary.")
+          .Default(kOovToken),
+      Planned(String("encoding", "texts are UTF-8").Default("utf-8"))};
+  for (Argument& argument : Lookup::Arguments()) arguments.push_back(std::move(argument));
+  return {.schema = {.name = "StringLookup",
+                     .doc = "Words to numbers, as Keras' StringLookup; int64, or float32 vectors.",
+                     .arguments = std::move(arguments)},
+          .map_words = LookupStrings,
+          .word_dtype = DType::kInt64,
+          .encode = EncodeStrings,
+          .must_adapt = [](const Config& config) { return config.Strings("vocabulary").empty(); },
+          .adapt =
+              [](std::span<const uint32_t> codes, std::span<const std::string> words,
+                 size_t per_record, v1::ClassConfig* config) {
+                return Lookup::Adapt(StringOptions(Config(*config)), codes, words, per_record,
+                                     config);
+              }};
 }
 
 }  // namespace cohort

@@ -12,9 +12,9 @@ namespace {
 
 // The preprocessing layers of Keras that are missing.
 constexpr std::string_view kPlannedTransforms =
-    "CategoryEncoding Discretization HashedCrossing Hashing IntegerLookup "
-    "MelSpectrogram "
-    "Normalization RandomBrightness RandomContrast RandomTranslation TextVectorization";
+    "AugMix CutMix Equalization MelSpectrogram MixUp RandAugment RandomElasticTransform "
+    "RandomPerspective "
+    "RandomSharpness";
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include "common/model/layers/axes.h"
 #include "common/model/layers/masks.h"
 #include "common/model/regularizers.h"
+#include "common/optimizers/constraints.h"
 
 namespace cohort {
 namespace {
@@ -157,7 +158,7 @@ LayerClass BatchNormalizationLayer() {
            InitializerArgument("moving_mean_initializer", "Zeros", "First moving mean."),
            InitializerArgument("moving_variance_initializer", "Ones", "First moving variance."),
            RegularizerArgument("beta_regularizer"), RegularizerArgument("gamma_regularizer"),
-           Planned("beta_constraint"), Planned("gamma_constraint"),
+           ConstraintArgument("beta_constraint"), ConstraintArgument("gamma_constraint"),
            Planned(Bool("renorm", "").Default(false)), Planned("renorm_clipping"),
            Planned(Float("renorm_momentum", "").Default(0.99)),
            Bool("synchronized", "Only false: each worker normalizes by its own batch.")

@@ -2,6 +2,7 @@
 #include "common/graph/expr.h"
 #include "common/model/activations.h"
 #include "common/model/regularizers.h"
+#include "common/optimizers/constraints.h"
 
 namespace cohort {
 namespace {
@@ -43,8 +44,8 @@ LayerClass DenseLayer() {
                InitializerArgument("kernel_initializer", "GlorotUniform", "First kernel."),
                InitializerArgument("bias_initializer", "Zeros", "First bias."),
                RegularizerArgument("kernel_regularizer"), RegularizerArgument("bias_regularizer"),
-               Planned("kernel_constraint"), Planned("bias_constraint"), Planned("lora_rank"),
-               Planned("lora_alpha"), Planned("quantization_config")}),
+               ConstraintArgument("kernel_constraint"), ConstraintArgument("bias_constraint"),
+               Planned("lora_rank"), Planned("lora_alpha"), Planned("quantization_config")}),
           .mask = MaskRule::kPass,
           .build = BuildDense};
 }

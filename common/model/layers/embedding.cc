@@ -4,6 +4,7 @@
 #include "common/graph/expr.h"
 #include "common/model/layers/masks.h"
 #include "common/model/regularizers.h"
+#include "common/optimizers/constraints.h"
 
 namespace cohort {
 namespace {
@@ -42,7 +43,8 @@ LayerClass EmbeddingLayer() {
               {Int("input_dim", "Rows of the table.").AtLeast(1),
                Int("output_dim", "Columns of the table.").AtLeast(1),
                InitializerArgument("embeddings_initializer", "RandomUniform", "First table."),
-               RegularizerArgument("embeddings_regularizer"), Planned("embeddings_constraint"),
+               RegularizerArgument("embeddings_regularizer"),
+               ConstraintArgument("embeddings_constraint"),
                Bool("mask_zero", "True: the steps with the id 0 are masked.").Default(false),
                Planned("weights"), Planned("lora_rank"), Planned("lora_alpha"),
                Planned("quantization_config")}),

@@ -5,17 +5,35 @@
 #include "common/graph/expr.h"
 #include "common/model/activations.h"
 #include "common/model/regularizers.h"
+#include "common/optimizers/constraints.h"
 #include "common/placement/initializer_classes.h"
 #include "proto/parameter_server.pb.h"
 
 namespace cohort {
+namespace {
+
+// "kernel_regularizer" for "kernel_initializer".
+std::string ArgumentBeside(std::string_view initializer, std::string_view kind) {
+  std::string name(initializer);
+  name.replace(name.rfind("initializer"), std::string::npos, kind);
+  return name;
+}
+
+}  // namespace
 
 Expr LayerContext::FloatInput(size_t i) const { return Cast(inputs[i].value, floatx); }
 
 absl::StatusOr<ValueType> LayerContext::AddVariable(std::string_view suffix,
                                                     std::vector<int64_t> dims,
                                                     std::string_view initializer, bool row_reads) {
-  return Declare(suffix, std::move(dims), config.Object(initializer), initializer, row_reads);
+  COHORT_ASSIGN_OR_RETURN(
+      ValueType type, Declare(suffix, dims, config.Object(initializer), initializer, row_reads));
+  const std::string constraint = ArgumentBeside(initializer, "constraint");
+  if (is_shared || !trainable() || !config.Has(constraint)) return type;
+  const absl::Status suits = Constraint::Create(config.Object(constraint), dims).status();
+  if (!suits.ok()) return Annotate(suits, constraint);
+  *variables->back().mutable_constraint() = config.Object(constraint);
+  return type;
 }
 
 absl::StatusOr<ValueType> LayerContext::Declare(std::string_view suffix, std::vector<int64_t> dims,
@@ -65,8 +83,7 @@ absl::StatusOr<Expr> LayerContext::Weight(std::string_view suffix, std::vector<i
   COHORT_ASSIGN_OR_RETURN(const ValueType type,
                           AddVariable(suffix, std::move(dims), initializer, false));
   const Expr weight = builder->Read(VariableName(suffix), type);
-  std::string regularizer(initializer);
-  regularizer.replace(regularizer.rfind("initializer"), std::string::npos, "regularizer");
+  const std::string regularizer = ArgumentBeside(initializer, "regularizer");
   if (penalties == nullptr || !trainable() || !config.Has(regularizer)) return weight;
   auto penalty = Penalty(config.Object(regularizer), weight);
   if (!penalty.ok()) return Annotate(penalty.status(), regularizer);

@@ -58,8 +58,9 @@ struct LayerContext {
   // Returns input i as floatx: integers are converted.
   Expr FloatInput(size_t i) const;
   // Declares the variable "name/suffix" of dtype floatx. `initializer` is the argument that has its
-  // initializer. Errors: those of its initializer; InvalidArgument if another call of the layer
-  // needs other dims.
+  // initializer; if the class has an argument `kernel_constraint` beside `kernel_initializer`, the
+  // variable gets it. Errors: those of its initializer and of Constraint::Create; InvalidArgument
+  // if another call of the layer needs other dims.
   absl::StatusOr<ValueType> AddVariable(std::string_view suffix, std::vector<int64_t> dims,
                                         std::string_view initializer, bool row_reads);
   std::string VariableName(std::string_view suffix) const;

@@ -3,6 +3,7 @@
 #include "common/model/layers/axes.h"
 #include "common/model/layers/layer.h"
 #include "common/model/regularizers.h"
+#include "common/optimizers/constraints.h"
 
 namespace cohort {
 namespace {
@@ -28,7 +29,7 @@ LayerClass PReLULayer() {
   return {.schema = LayerSchema(
               "PReLU", "x, and alpha x below 0, with a weight alpha for each element of a record.",
               {InitializerArgument("alpha_initializer", "Zeros", "First alpha."),
-               RegularizerArgument("alpha_regularizer"), Planned("alpha_constraint"),
+               RegularizerArgument("alpha_regularizer"), ConstraintArgument("alpha_constraint"),
                Ints("shared_axes", "Axes, from 1, along which one alpha serves all.").Optional()}),
           .mask = MaskRule::kPass,
           .build = BuildPReLU};

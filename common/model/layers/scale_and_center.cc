@@ -2,6 +2,7 @@
 
 #include "common/graph/expr.h"
 #include "common/model/regularizers.h"
+#include "common/optimizers/constraints.h"
 
 namespace cohort {
 
@@ -12,8 +13,8 @@ std::vector<Argument> ScaleAndCenterArguments() {
           InitializerArgument("gamma_initializer", "Ones", "First gamma, a factor."),
           RegularizerArgument("beta_regularizer"),
           RegularizerArgument("gamma_regularizer"),
-          Planned("beta_constraint"),
-          Planned("gamma_constraint")};
+          ConstraintArgument("beta_constraint"),
+          ConstraintArgument("gamma_constraint")};
 }
 
 absl::StatusOr<Expr> ScaleAndCenter(LayerContext* context, Expr x, const std::vector<int64_t>& dims,

@@ -4,6 +4,7 @@
 
 #include "common/model/activations.h"
 #include "common/model/regularizers.h"
+#include "common/optimizers/constraints.h"
 
 namespace cohort {
 
@@ -110,7 +111,7 @@ ClassSchema ConvSchema(std::string_view name, std::string_view doc, size_t rank,
   kernels.push_back("bias");
   for (const std::string_view variable : kernels) {
     add(RegularizerArgument(fmt::format("{}_regularizer", variable)));
-    add(Planned(fmt::format("{}_constraint", variable)));
+    add(ConstraintArgument(fmt::format("{}_constraint", variable)));
   }
   return LayerSchema(name, doc, std::move(arguments));
 }

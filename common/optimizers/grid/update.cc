@@ -130,9 +130,16 @@ VariableOpOr MakeUpdate(const OptimizerRule* rule, const DeviceVariable& variabl
                          variable.name, DTypeName(variable.dtype));
   }
   return std::visit(
-      [&]<typename Step>(const Step& step) {
-        using T = decltype(step.learning_rate);
-        return MakeUpdateOf<T, Step>(rule, variable, gradient, scale);
+      [&]<typename Step>(const Step& step) -> VariableOpOr {
+        if constexpr (std::is_same_v<Step, std::monostate>) {
+          return Unimplemented(
+              "variable \"{}\": devices update element by element, and its optimizer or its "
+              "constraint does more: leave the variables in the host's memory",
+              variable.name);
+        } else {
+          using T = decltype(step.learning_rate);
+          return MakeUpdateOf<T, Step>(rule, variable, gradient, scale);
+        }
       },
       rule->UpdateOfStep(variable.dtype, 0).of);
 }

@@ -8,6 +8,7 @@ OptimizerClass AdamWOptimizer() {
   return AdamWith("AdamW", "Adam with weight decay that is independent of the gradient.",
                   Float("weight_decay", "Decay of the weights per step, times the learning rate.")
                       .Default(0.004)
+                      .OrNone()
                       .Between(0, kMostHyperparameter));
 }
 

@@ -86,13 +86,13 @@ void CopyRange(const UpdateRange<T>& range, size_t slots) {
 template <typename Family>
 class ElementwiseRule : public OptimizerRule {
  public:
-  ElementwiseRule(const Config& config, LearningRateSchedule schedule, bool lazy)
-      : family_(config),
+  ElementwiseRule(Family family, double weight_decay, const RuleSettings& settings)
+      : family_(std::move(family)),
         slots_(family_.Slots()),
-        schedule_(std::move(schedule)),
-        weight_decay_(config.Float("weight_decay")),  // 0 for None
+        schedule_(settings.schedule),
+        weight_decay_(weight_decay),
         moves_all_rows_(family_.moves_all_rows() || weight_decay_ != 0),
-        lazy_(lazy) {}
+        lazy_(settings.lazy) {}
 
   std::span<const SlotInfo> slots() const override { return slots_; }
   bool touches_only_keys() const override { return lazy_ || !moves_all_rows_; }
@@ -171,9 +171,9 @@ class ElementwiseRule : public OptimizerRule {
 
 // OptimizerClass::make of a family.
 template <typename Family>
-std::unique_ptr<OptimizerRule> MakeElementwise(const Config& config, LearningRateSchedule schedule,
-                                               bool lazy) {
-  return std::make_unique<ElementwiseRule<Family>>(config, std::move(schedule), lazy);
+std::unique_ptr<OptimizerRule> MakeElementwise(const Config& config, const RuleSettings& settings) {
+  return std::make_unique<ElementwiseRule<Family>>(Family(config), config.Float("weight_decay"),
+                                                   settings);  // 0 for None
 }
 
 // Arguments that several optimizers have. Numbers stay far below the largest float32.
@@ -181,6 +181,7 @@ inline constexpr double kMostHyperparameter = 1e30;
 Argument LearningRateArgument(double default_value);
 Argument EpsilonArgument();
 Argument WeightDecayArgument();  // None by default
+Argument BetaArgument(std::string_view name, double default_value, std::string_view doc);
 // Returns the arguments of an optimizer: its own, then those of Keras' base class, which are
 // planned.
 std::vector<Argument> WithBaseArguments(std::vector<Argument> own);

@@ -4,11 +4,19 @@
 // The optimizers: X(Name) for each. `OptimizerClass NameOptimizer()` in the file of the rule
 // defines it.
 #define COHORT_OPTIMIZERS(X) \
+  X(Adadelta)                \
+  X(Adafactor)               \
   X(Adagrad)                 \
   X(Adam)                    \
   X(AdamW)                   \
+  X(Adamax)                  \
   X(Ftrl)                    \
+  X(Lamb)                    \
+  X(Lion)                    \
+  X(Muon)                    \
+  X(Nadam)                   \
   X(Rmsprop)                 \
+  X(ScheduleFreeAdamW)       \
   X(Sgd)
 
 #endif  // COHORT_COMMON_OPTIMIZERS_RULES_RULE_LIST_H_

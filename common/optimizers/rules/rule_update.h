@@ -144,8 +144,115 @@ struct SgdUpdate {
   }
 };
 
+// Slots: accumulated_grad, accumulated_delta_var.
+template <typename T>
+struct AdadeltaUpdate {
+  T learning_rate, weight_decay, rho, one_minus_rho, epsilon;
+
+  static constexpr int kForms = 1;
+  COHORT_HD int form() const { return 0; }
+  static constexpr COHORT_HD int Slots(int) { return 2; }
+  template <int>
+  COHORT_HD void Update(T& w, T* slots, T g) const {
+    slots[0] = rho * slots[0] + one_minus_rho * (g * g);
+    const T delta = -(std::sqrt(slots[1] + epsilon) * g / std::sqrt(slots[0] + epsilon));
+    slots[1] = rho * slots[1] + one_minus_rho * (delta * delta);
+    w = w + learning_rate * delta;
+  }
+};
+
+// Slots: momentum, norm.
+template <typename T>
+struct AdamaxUpdate {
+  T learning_rate, weight_decay, one_minus_beta_1, beta_2, epsilon;
+  T one_minus_power;  // 1 - beta_1^t
+
+  static constexpr int kForms = 1;
+  COHORT_HD int form() const { return 0; }
+  static constexpr COHORT_HD int Slots(int) { return 2; }
+  template <int>
+  COHORT_HD void Update(T& w, T* slots, T g) const {
+    slots[0] = slots[0] + (g - slots[0]) * one_minus_beta_1;
+    const T decayed = beta_2 * slots[1];
+    const T size = g < 0 ? -g : g;
+    slots[1] = decayed > size ? decayed : size;
+    w = w - learning_rate * slots[0] / (one_minus_power * (slots[1] + epsilon));
+  }
+};
+
+template <typename T>
+struct LionUpdate {
+  T learning_rate, weight_decay, beta_1, one_minus_beta_1, beta_2, one_minus_beta_2;
+
+  static constexpr int kForms = 1;
+  COHORT_HD int form() const { return 0; }
+  static constexpr COHORT_HD int Slots(int) { return 1; }
+  template <int>
+  COHORT_HD void Update(T& w, T* slots, T g) const {
+    const T mean = slots[0] * beta_1 + g * one_minus_beta_1;
+    const T sign = mean > 0 ? T(1) : (mean < 0 ? T(-1) : T(0));
+    w = w - learning_rate * sign;
+    slots[0] = slots[0] * beta_2 + g * one_minus_beta_2;
+  }
+};
+
+// Slots: momentum, velocity.
+template <typename T>
+struct NadamUpdate {
+  T learning_rate, weight_decay, one_minus_beta_1, one_minus_beta_2, epsilon;
+  T next_rate;                          // u of the next step, by which the mean counts
+  T one_minus_rate;                     // 1 - u of this step, by which the gradient counts
+  T one_minus_next, one_minus_product;  // 1 - the product of all u, with the next one and without
+  T one_minus_power;                    // 1 - beta_2^t
+
+  static constexpr int kForms = 1;
+  COHORT_HD int form() const { return 0; }
+  static constexpr COHORT_HD int Slots(int) { return 2; }
+  template <int>
+  COHORT_HD void Update(T& w, T* slots, T g) const {
+    slots[0] = slots[0] + (g - slots[0]) * one_minus_beta_1;
+    slots[1] = slots[1] + (g * g - slots[1]) * one_minus_beta_2;
+    const T mean = next_rate * slots[0] / one_minus_next + one_minus_rate * g / one_minus_product;
+    w = w - mean * learning_rate / (std::sqrt(slots[1] / one_minus_power) + epsilon);
+  }
+};
+
+// Slots: momentum (z of the paper, which begins as the variable), velocity.
+template <typename T>
+struct ScheduleFreeAdamwUpdate {
+  T learning_rate, weight_decay;
+  T rate;  // learning_rate after the warm-up
+  T beta_1, one_minus_beta_1, one_minus_beta_2, epsilon;
+  T correction;                // 1 - beta_2^t
+  T weight, one_minus_weight;  // 1 / t: what z counts in the mean x
+
+  static constexpr int kForms = 1;
+  COHORT_HD int form() const { return 0; }
+  static constexpr COHORT_HD int Slots(int) { return 2; }
+  template <int>
+  COHORT_HD void Update(T& w, T* slots, T g) const {
+    slots[1] = slots[1] + (g * g - slots[1]) * one_minus_beta_2;
+    slots[0] = slots[0] - rate * g / (std::sqrt(slots[1] / correction) + epsilon);
+    // The paper takes z before its change here. Keras on TensorFlow reads it after, from the
+    // variable.
+    const T mean = (w - one_minus_beta_1 * slots[0]) / beta_1;
+    const T next = one_minus_weight * mean + weight * slots[0];
+    w = one_minus_beta_1 * slots[0] + beta_1 * next;
+  }
+};
+
 // The rules: X(Rule) for each, which has a struct RuleUpdate<T>.
-#define COHORT_UPDATE_RULES(X) X(Adagrad) X(Adam) X(Ftrl) X(Rmsprop) X(Sgd)
+#define COHORT_UPDATE_RULES(X) \
+  X(Adadelta)                  \
+  X(Adagrad)                   \
+  X(Adam)                      \
+  X(Adamax)                    \
+  X(Ftrl)                      \
+  X(Lion)                      \
+  X(Nadam)                     \
+  X(Rmsprop)                   \
+  X(ScheduleFreeAdamw)         \
+  X(Sgd)
 
 // Updates one element in a form of the step, after weight decay.
 template <int kForm, typename Step, typename T>
@@ -154,11 +261,11 @@ COHORT_HD void UpdateElement(const Step& step, T& w, T* slots, T g) {
   step.template Update<kForm>(w, slots, g);
 }
 
+// Nothing: the rule does more than to update element by element, and devices do not run it.
 struct RuleUpdate {
-  std::variant<AdagradUpdate<float>, AdagradUpdate<double>, AdamUpdate<float>, AdamUpdate<double>,
-               FtrlUpdate<float>, FtrlUpdate<double>, RmspropUpdate<float>, RmspropUpdate<double>,
-               SgdUpdate<float>, SgdUpdate<double>>
-      of;
+#define COHORT_ALTERNATIVES(Rule) , Rule##Update<float>, Rule##Update<double>
+  std::variant<std::monostate COHORT_UPDATE_RULES(COHORT_ALTERNATIVES)> of;
+#undef COHORT_ALTERNATIVES
 };
 
 }  // namespace cohort

@@ -1,0 +1,230 @@
+#include "common/data/text_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "common/base/printable.h"
+#include "common/base/status.h"
+#include "common/data/csv_reader.h"
+
+namespace cohort {
+namespace {
+
+// The line on which each record starts. Most files have a record on each line, so only the others
+// are kept.
+class LinesOfRecords {
+ public:
+  void Add(uint64_t line) {
+    if (ahead_.empty() || line - records_ != ahead_.back().second) {
+      ahead_.emplace_back(records_, line - records_);
+    }
+    ++records_;
+  }
+  uint64_t LineOf(uint64_t record) const {
+    const auto next =
+        std::upper_bound(ahead_.begin(), ahead_.end(), record,
+                         [](uint64_t r, const auto& entry) { return r < entry.first; });
+    return record + std::prev(next)->second;
+  }
+
+ private:
+  uint64_t records_ = 0;
+  std::vector<std::pair<uint64_t, uint64_t>> ahead_;  // from this record on: line - record
+};
+
+}  // namespace
+
+// Takes the cells of one column, row by row, as text or as numbers.
+class TextTable::CellColumn {
+ public:
+  enum class Use { kText, kNumbers, kNumbersIfTheyAre };
+
+  CellColumn(std::string name, Use use, const CellFormat& format)
+      : name_(std::move(name)), use_(use), format_(format) {}
+
+  const std::string& name() const { return name_; }
+
+  // Errors: DataLoss if a cell must be a number and is not.
+  absl::Status Add(std::string_view cell, uint64_t line, std::string_view file) {
+    if (use_ == Use::kText) {
+      const auto [word, added] = codes_of_.try_emplace(std::string(cell), words_.size());
+      if (added) words_.push_back(word->first);
+      codes_.push_back(word->second);
+      return absl::OkStatus();
+    }
+    if (!not_a_number_.empty()) return absl::OkStatus();
+    if (format_.missing.has_value() && IsMissing(cell)) {
+      const double value = *format_.missing;
+      if (value == std::floor(value) && std::abs(value) <= 0x1p53 && numbers_.empty()) {
+        integers_.push_back(static_cast<int64_t>(value));
+      } else {
+        AddNumber(value);
+      }
+      return absl::OkStatus();
+    }
+    if (numbers_.empty()) {
+      int64_t integer = 0;
+      if (ParseInteger(cell, &integer)) {
+        integers_.push_back(integer);
+        return absl::OkStatus();
+      }
+    }
+    double value = 0;
+    if (ParseDecimal(cell, &value)) {
+      AddNumber(value);
+      return absl::OkStatus();
+    }
+    std::string why = fmt::format("{}: line {}: column \"{}\": \"{}\" is not a number", file, line,
+                                  PrintableLine(name_), PrintableLine(cell));
+    if (cell.empty()) why += "; `missing: 0` of the source makes numbers of empty cells";
+    if (use_ == Use::kNumbers) return DataLoss("{}", why);
+    not_a_number_ = why;
+    integers_ = {};
+    numbers_ = {};
+    return absl::OkStatus();
+  }
+
+  Column Finish() {
+    Column column;
+    column.name = name_;
+    if (use_ == Use::kText) {
+      column.codes = std::make_shared<const std::vector<uint32_t>>(std::move(codes_));
+      column.words = std::make_shared<const std::vector<std::string>>(std::move(words_));
+      return column;
+    }
+    column.not_a_number = not_a_number_;
+    if (!not_a_number_.empty()) return column;
+    const bool integers = numbers_.empty();
+    const auto bytes =
+        integers ? std::as_bytes(std::span(integers_)) : std::as_bytes(std::span(numbers_));
+    const auto* const begin = reinterpret_cast<const uint8_t*>(bytes.data());
+    column.stored = integers ? DType::kInt64 : DType::kFloat64;
+    column.dtype = DType::kFloat32;
+    column.open_dtype = true;
+    column.values = std::make_shared<const std::vector<uint8_t>>(begin, begin + bytes.size());
+    integers_ = {};
+    numbers_ = {};
+    return column;
+  }
+
+ private:
+  bool IsMissing(std::string_view cell) const {
+    return cell.empty() || std::ranges::find(format_.na_values, cell) != format_.na_values.end();
+  }
+  // With a decimal comma, a point is not part of a number.
+  bool ParseDecimal(std::string_view cell, double* value) const {
+    if (format_.decimal == '.') return ParseNumber(cell, value);
+    if (cell.find('.') != std::string_view::npos) return false;
+    std::string number(cell);
+    std::ranges::replace(number, format_.decimal, '.');
+    return ParseNumber(number, value);
+  }
+  void AddNumber(double value) {
+    if (!integers_.empty()) {
+      numbers_.assign(integers_.begin(), integers_.end());
+      integers_ = {};
+    }
+    numbers_.push_back(value);
+  }
+
+  const std::string name_;
+  const Use use_;
+  const CellFormat& format_;
+  std::unordered_map<std::string, uint32_t> codes_of_;
+  std::vector<std::string> words_;
+  std::vector<uint32_t> codes_;
+  // All numbers so far: integers until the first cell that is another number.
+  std::vector<int64_t> integers_;
+  std::vector<double> numbers_;
+  std::string not_a_number_;
+};
+
+struct TextTable::File {
+  File(std::string file, uint64_t number) : name(std::move(file)), first(number) {}
+
+  std::string name;
+  uint64_t first;  // the number of its first record among those that are used
+  LinesOfRecords lines;
+};
+
+TextTable::TextTable(CellFormat format, ColumnUse use, const RowRange& range)
+    : format_(std::move(format)), use_(std::move(use)), range_(range) {}
+TextTable::~TextTable() = default;
+
+std::vector<std::string> TextTable::names() const {
+  std::vector<std::string> names;
+  for (const CellColumn& column : columns_) names.push_back(column.name());
+  return names;
+}
+
+absl::Status TextTable::Begin(std::string_view file, std::span<const std::string> names) {
+  before_ = records_;
+  files_.emplace_back(std::string(file), used_);
+  if (!columns_.empty()) {
+    const auto same = [](const CellColumn& c, const std::string& name) { return c.name() == name; };
+    if (std::ranges::equal(columns_, names, same)) return absl::OkStatus();
+    return DataLoss("{}: line 1: the columns differ from those of {}", file, first_file_);
+  }
+  first_file_ = std::string(file);
+  std::set<std::string> seen;
+  for (const std::string& name : names) {
+    if (!IsUtf8(name)) {
+      return DataLoss(
+          "{}: line 1: the name of column {}, \"{}\", is not UTF-8: save the file as UTF-8", file,
+          seen.size() + 1, PrintableLine(name));
+    }
+    if (!seen.insert(name).second) {
+      return DataLoss("{}: two columns are named \"{}\"", file, PrintableLine(name));
+    }
+    // A column that is used both ways is kept as text; its words are parsed as numbers later.
+    CellColumn::Use use = CellColumn::Use::kNumbersIfTheyAre;
+    if (use_.numbers.contains(name)) use = CellColumn::Use::kNumbers;
+    if (use_.text.contains(name)) use = CellColumn::Use::kText;
+    columns_.emplace_back(name, use, format_);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TextTable::Add(std::span<const std::string_view> cells, uint64_t line) {
+  File& file = files_.back();
+  if (cells.size() != columns_.size()) {
+    return DataLoss("{}: line {}: has {} fields, {} are expected", file.name, line, cells.size(),
+                    columns_.size());
+  }
+  const uint64_t record = records_++;
+  if (record < range_.skip || (range_.take > 0 && record - range_.skip >= range_.take)) {
+    return absl::OkStatus();
+  }
+  ++used_;
+  file.lines.Add(line);
+  for (size_t i = 0; i < cells.size(); ++i) {
+    COHORT_RETURN_IF_ERROR(columns_[i].Add(cells[i], line, file.name));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TextTable::End() {
+  if (records_ == before_) return DataLoss("{}: has no records", files_.back().name);
+  if (files_.back().first == used_) files_.pop_back();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Table> TextTable::Finish() {
+  COHORT_ASSIGN_OR_RETURN(const RowRange rows, ClampRange(range_, records_));
+  Table table;
+  table.records = rows.take;
+  for (CellColumn& column : columns_) table.columns.push_back(column.Finish());
+  table.place = [files = std::move(files_)](uint64_t record, std::string_view) {
+    const auto next = std::upper_bound(files.begin(), files.end(), record,
+                                       [](uint64_t r, const File& f) { return r < f.first; });
+    const File& file = *std::prev(next);
+    return fmt::format("{}: line {}", file.name, file.lines.LineOf(record - file.first));
+  };
+  return table;
+}
+
+}  // namespace cohort
