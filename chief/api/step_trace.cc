@@ -40,8 +40,11 @@ LayerOutput StepTrace::OutputOf(Expr value) const {
 Expr StepTrace::Loss(const KerasClass& loss, Expr prediction, Expr label) {
   auto losses = CompleteConfig(Losses(), loss.config());
   auto elements = losses.ok() ? ElementwiseLoss(*losses, OutputOf(prediction), label)
-                              : absl::StatusOr<Expr>(losses.status());
-  if (elements.ok()) return *elements;
+                              : absl::StatusOr<LossElements>(losses.status());
+  if (elements.ok() && elements->mask.valid()) {
+    elements = Unimplemented("a step reduces its losses itself, so they have no `ignore_class`");
+  }
+  if (elements.ok()) return elements->values;
   builder_.Fail(Annotate(elements.status(), fmt::format("loss {}", loss.name)));
   return Expr();
 }
@@ -62,13 +65,13 @@ Expr StepTrace::Minimize(Expr losses) {
 
 void StepTrace::Metric(const KerasClass& metric, Expr prediction, Expr label) {
   auto config = CompleteConfig(Metrics(), metric.config());
-  auto value = config.ok() ? MakeMetric(*config, OutputOf(prediction), label)
+  auto value = config.ok() ? MakeMetric(*config, {OutputOf(prediction), label, {}})
                            : absl::StatusOr<MetricValue>(config.status());
   if (!value.ok()) {
     builder_.Fail(Annotate(value.status(), fmt::format("metric {}", metric.name)));
     return;
   }
-  builder_.AddMetric(Config(*config).String("name"), value->finalizer, value->accumulators);
+  AddMetric(Config(*config).String("name"), *value, &builder_);
 }
 
 void StepTrace::Output(std::string_view name, Expr value) {

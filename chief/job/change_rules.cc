@@ -32,7 +32,7 @@ constexpr auto kRules = std::to_array<ChangeRule>({
      Change::kOtherJob,
      "The checkpoint lacks the state of another optimizer, or of a first momentum, `centered` or "
      "`amsgrad`."},
-    {"compile.loss", Change::kOtherJob, "The job would optimize another value."},
+    {"compile.loss, fit.class_weight", Change::kOtherJob, "The job would optimize another value."},
     {"initial_weights", Change::kOtherJob,
      "The training would have begun with other values. After the first checkpoint the file is not "
      "read."},

@@ -160,7 +160,7 @@ void AddMetrics(const v1::CompileSpec& compile, const std::string& path, JobKeys
   std::vector<std::string> names;
   for (const v1::MetricSpec& metric : compile.metric_classes()) {
     AddMessage(metric.metric_class(), fmt::format("{}[{}]", path, names.size()), keys);
-    names.push_back(metric.name());
+    names.push_back(metric.name() + (metric.weighted() ? " (weighted)" : ""));
   }
   (*keys)[path] = Joined(names);
 }

@@ -97,9 +97,9 @@ const v1::ColumnRead* FindRead(const v1::DatasetSpec& spec, const Table& table,
     return found == spec.reads().end() ? nullptr : &*found;
   };
   if (const v1::ColumnRead* const read = find(column)) return read;
-  const std::vector<std::string> labels = LabelsOf(spec);
+  const std::vector<std::string> targets = TargetsOf(spec);
   const auto is_label = [&](const std::string& name) {
-    return std::find(labels.begin(), labels.end(), name) != labels.end();
+    return std::find(targets.begin(), targets.end(), name) != targets.end();
   };
   const auto features =
       std::count_if(table.columns.begin(), table.columns.end(),

@@ -150,6 +150,14 @@ std::vector<std::string> LabelsOf(const v1::DatasetSpec& spec) {
   return {spec.label()};
 }
 
+std::vector<std::string> TargetsOf(const v1::DatasetSpec& spec) {
+  std::vector<std::string> targets = LabelsOf(spec);
+  for (const std::string& weight : spec.sample_weight()) {
+    if (!weight.empty()) targets.push_back(weight);
+  }
+  return targets;
+}
+
 absl::StatusOr<std::shared_ptr<const Dataset>> Dataset::Open(const v1::DatasetSpec& spec,
                                                              const DataOptions& options) {
   v1::DatasetSpec complete = spec;
@@ -159,7 +167,7 @@ absl::StatusOr<std::shared_ptr<const Dataset>> Dataset::Open(const v1::DatasetSp
   dataset->fingerprint_->set_records(table.records);
   dataset->fingerprint_->mutable_files()->Assign(table.files.begin(), table.files.end());
   dataset->fingerprint_->set_source(table.source);
-  const std::vector<std::string> labels = LabelsOf(spec);
+  const std::vector<std::string> targets = TargetsOf(spec);
   for (Column& column : table.columns) {
     if (column.is_text()) {
       dataset->no_features_[column.name] =
@@ -171,7 +179,7 @@ absl::StatusOr<std::shared_ptr<const Dataset>> Dataset::Open(const v1::DatasetSp
     }
     const v1::ColumnRead* const read = FindRead(spec, table, column.name);
     ColumnCheck check =
-        CheckOf(read, std::find(labels.begin(), labels.end(), column.name) != labels.end());
+        CheckOf(read, std::find(targets.begin(), targets.end(), column.name) != targets.end());
     if (column.is_in_memory()) {
       COHORT_RETURN_IF_ERROR(ReadColumnAs(read, check, table, &column));
       check = {};
@@ -183,8 +191,10 @@ absl::StatusOr<std::shared_ptr<const Dataset>> Dataset::Open(const v1::DatasetSp
   dataset->warnings_ = std::move(table.warnings);
   dataset->computes_records_ = table.memory == nullptr || table.graph->has_transforms();
   dataset->graph_ = table.graph;
-  const auto found = dataset->FindFeatures(labels);
-  if (!found.ok()) return Annotate(found.status(), "label");
+  const auto labels = dataset->FindFeatures(LabelsOf(spec));
+  if (!labels.ok()) return Annotate(labels.status(), "label");
+  const auto found = dataset->FindFeatures(targets);
+  if (!found.ok()) return Annotate(found.status(), "sample_weight");
   return dataset;
 }
 

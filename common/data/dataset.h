@@ -28,6 +28,8 @@ class ThreadPool;
 
 // The columns that are labels, in the order of the model's outputs.
 std::vector<std::string> LabelsOf(const v1::DatasetSpec& spec);
+// The labels and the columns that weigh records: what a model does not take as an input.
+std::vector<std::string> TargetsOf(const v1::DatasetSpec& spec);
 
 // The records of one source after skip, take and transforms, by index: immutable, thread-safe, and
 // the same in every process that reads the same files. `cohort reference` prints the sources with

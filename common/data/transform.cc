@@ -391,8 +391,8 @@ ColumnUse UseOfColumns(const v1::DatasetSpec& spec) {
     }
     made.insert(OutputOf(transform));
   }
-  for (const std::string& label : LabelsOf(spec)) {
-    if (!made.contains(label)) use.numbers.insert(label);
+  for (const std::string& target : TargetsOf(spec)) {
+    if (!made.contains(target)) use.numbers.insert(target);
   }
   return use;
 }

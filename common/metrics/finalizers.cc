@@ -52,24 +52,137 @@ double InterpolatedPrecisionRecall(const Counts& c) {
   return area;
 }
 
-// Riemann's sum under the curve (x, y), from the lowest threshold to the highest.
-double Auc(const Config& config, std::span<const Numbers> a) {
-  const Counts c{a[0], a[1]};
-  const bool roc = config.String("curve") == "ROC";
+// A point of a curve: precision and recall, or what the curve has in their place.
+struct Point {
+  double x, y;
+};
+
+// The gains of precision and recall (Flach and Kull, 2015), as AUC of Keras computes them.
+Point Gains(const Counts& c, size_t i) {
+  const double tp = c.true_positives[i];
+  if (tp == 0) return {0, 1};
+  const double scale = Divide(c.positives(), c.false_positives[0]);
+  const double recall = 1 - scale * (c.positives() - tp) / tp;
+  return {std::max(recall, 0.0), 1 - scale * c.false_positives[i] / tp};
+}
+
+Point PointOf(const std::string& curve, const Counts& c, size_t i) {
+  if (curve == "ROC") return {c.false_positive_rate(i), c.recall(i)};
+  if (curve == "PR") return {c.recall(i), c.precision(i)};
+  return Gains(c, i);
+}
+
+// Riemann's sum under the curve, from the lowest threshold to the highest.
+double AreaUnder(const Config& config, const Counts& c) {
+  const std::string& curve = config.String("curve");
   const std::string& method = config.String("summation_method");
-  if (!roc && method == "interpolation") return InterpolatedPrecisionRecall(c);
+  if (curve == "PR" && method == "interpolation") return InterpolatedPrecisionRecall(c);
   double area = 0;
   for (size_t i = 0; i + 1 < c.size(); ++i) {
-    const double y = roc ? c.recall(i) : c.precision(i);
-    const double y_next = roc ? c.recall(i + 1) : c.precision(i + 1);
-    const double height = method == "interpolation" ? (y + y_next) / 2
-                          : method == "minoring"    ? std::min(y, y_next)
-                                                    : std::max(y, y_next);
-    const double width = roc ? c.false_positive_rate(i) - c.false_positive_rate(i + 1)
-                             : c.recall(i) - c.recall(i + 1);
-    area += width * height;
+    const Point here = PointOf(curve, c, i), next = PointOf(curve, c, i + 1);
+    const double height = method == "interpolation" ? (here.y + next.y) / 2
+                          : method == "minoring"    ? std::min(here.y, next.y)
+                                                    : std::max(here.y, next.y);
+    area += (here.x - next.x) * height;
   }
   return area;
+}
+
+// The mean over labels, whose counts lie one after the other.
+double Auc(const Config& config, std::span<const Numbers> a) {
+  const size_t labels =
+      std::min(static_cast<size_t>(config.Int("num_labels")), std::min(a[0].size(), a[1].size()));
+  const size_t points = std::min(a[0].size(), a[1].size()) / labels;
+  std::vector<double> weights(labels, 1.0);
+  if (!config.IsNone("label_weights")) weights = config.Floats("label_weights");
+  double sum = 0, weight = 0;
+  for (size_t i = 0; i < std::min(labels, weights.size()); ++i) {
+    const Counts counts{a[0].subspan(i * points, points), a[1].subspan(i * points, points)};
+    sum += weights[i] * AreaUnder(config, counts);
+    weight += weights[i];
+  }
+  return Divide(sum, weight);
+}
+
+double RateOf(const std::string& rate, std::span<const Numbers> a, size_t i) {
+  const double tp = a[0][i], fp = a[1][i], positives = a[2][0], negatives = a[3][0];
+  if (rate == "precision") return Divide(tp, tp + fp);
+  if (rate == "specificity") return Divide(negatives - fp, negatives);
+  return Divide(tp, positives);  // recall, which is sensitivity
+}
+
+// The largest value of one rate at those thresholds where another one reaches a bound.
+double Best(const Config& config, std::span<const Numbers> a) {
+  double best = 0;
+  for (size_t i = 0; i < std::min(a[0].size(), a[1].size()); ++i) {
+    if (RateOf(config.String("bounded"), a, i) < config.Float("bound")) continue;
+    best = std::max(best, RateOf(config.String("rate"), a, i));
+  }
+  return best;
+}
+
+constexpr double kEpsilon = 1e-7;  // keras.backend.epsilon()
+
+double At(Numbers a, size_t i) { return i < a.size() ? a[i] : 0; }
+
+// keras/src/metrics/f_score_metrics.py
+double FBeta(const Config& config, std::span<const Numbers> a) {
+  const double square = config.Float("beta") * config.Float("beta");
+  const bool weighted = config.String("average") == "weighted";
+  double all = kEpsilon, sum = 0;
+  for (const double weight : a[3]) all += weight;
+  for (size_t i = 0; i < a[0].size(); ++i) {
+    const double tp = a[0][i];
+    const double precision = tp / (tp + At(a[1], i) + kEpsilon);
+    const double recall = tp / (tp + At(a[2], i) + kEpsilon);
+    const double score =
+        precision * recall / (square * precision + recall + kEpsilon) * (1 + square);
+    sum += weighted ? score * At(a[3], i) / all : score / static_cast<double>(a[0].size());
+  }
+  return sum;
+}
+
+// keras/src/metrics/iou_metrics.py: the mean over the classes that occur.
+double MeanIou(const Config&, std::span<const Numbers> a) {
+  double sum = 0, classes = 0;
+  for (size_t i = 0; i < a[0].size(); ++i) {
+    const double either = At(a[1], i) + At(a[2], i) - a[0][i];
+    if (either <= 1e-9) continue;
+    sum += a[0][i] / (either + kEpsilon);
+    classes += 1;
+  }
+  return sum / (classes + kEpsilon);
+}
+
+// R2Score of keras/src/metrics/regression_metrics.py.
+double R2(const Config& config, std::span<const Numbers> a) {
+  const auto outputs = static_cast<double>(a[0].size());
+  const bool by_variance = config.String("class_aggregation") == "variance_weighted_average";
+  double sum = 0, weight = 0;
+  for (size_t i = 0; i < a[0].size(); ++i) {
+    const double total = a[0][i] - At(a[1], i) * (At(a[1], i) / At(a[3], i));
+    double score = 1 - At(a[2], i) / total;
+    if (std::isinf(score)) score = 0;
+    sum += by_variance ? total * score : score / outputs;
+    weight += total;
+  }
+  const double score = by_variance ? sum / weight : sum;
+  const double samples = a[4][0];
+  const auto regressors = static_cast<double>(config.Int("num_regressors"));
+  if (regressors == 0 || regressors >= samples - 1) return score;
+  return 1 - (1 - score) * (samples - 1) / (samples - regressors - 1);
+}
+
+// The mean cross entropy, divided by that of a model which always predicts the mean label.
+double NormalizedEntropy(const Config&, std::span<const Numbers> a) {
+  const double rate = Divide(a[2][0], a[1][0]);
+  if (rate <= 0 || rate >= 1) return 0;
+  const double entropy = -rate * std::log(rate) - (1 - rate) * std::log(1 - rate);
+  return Divide(a[0][0], a[1][0]) / entropy;
+}
+
+Argument RateArgument(std::string_view name, std::string_view doc) {
+  return String(name, doc).OneOf({"precision", "recall", "sensitivity", "specificity"});
 }
 
 std::vector<FinalizerClass> AllFinalizers() {
@@ -79,12 +192,45 @@ std::vector<FinalizerClass> AllFinalizers() {
           {{"AUC",
             {},
             "The area under a curve.",
-            {String("curve", "The curve.").Default("ROC").OneOf({"ROC", "PR"}),
+            {String("curve", "The curve.").Default("ROC").OneOf({"ROC", "PR", "PRGAIN"}),
              String("summation_method", "How the area between two thresholds is computed.")
                  .Default("interpolation")
-                 .OneOf({"interpolation", "minoring", "majoring"})}},
+                 .OneOf({"interpolation", "minoring", "majoring"}),
+             Int("num_labels", "Curves, whose areas are averaged.").Default(1).AtLeast(1),
+             Floats("label_weights", "The weight of each curve.").Optional()}},
            {"true_positives", "false_positives"},
-           Auc}};
+           Auc},
+          {{"Best",
+            {},
+            "The largest value of a rate at the thresholds where another rate reaches a bound.",
+            {RateArgument("rate", "What is maximized."), RateArgument("bounded", "The other rate."),
+             Float("bound", "Its least value.")}},
+           {"true_positives", "false_positives", "positives", "negatives"},
+           Best},
+          {{"FBeta",
+            {},
+            "The weighted harmonic mean of precision and recall, averaged over classes.",
+            {Float("beta", "The weight of recall.").Default(1.0),
+             String("average", "How classes are averaged.")
+                 .Default("macro")
+                 .OneOf({"macro", "weighted"})}},
+           {"true_positives", "false_positives", "false_negatives", "weights"},
+           FBeta},
+          {{"IoU", {}, "The mean over classes of intersection over union.", {}},
+           {"true_positives", "predicted", "labels"},
+           MeanIou},
+          {{"R2",
+            {},
+            "The share of the variance of labels that predictions explain.",
+            {String("class_aggregation", "How outputs are averaged.")
+                 .Default("uniform_average")
+                 .OneOf({"uniform_average", "variance_weighted_average"}),
+             Int("num_regressors", "The independent variables of an adjusted score.").Default(0)}},
+           {"squared_sum", "sum", "residual", kCount, "num_samples"},
+           R2},
+          {{"NormalizedEntropy", {}, "A mean cross entropy divided by that of the mean label.", {}},
+           {kTotal, kCount, "positives"},
+           NormalizedEntropy}};
 }
 
 const v1::ClassConfig& MeanConfig() {

@@ -82,7 +82,8 @@ TEST_CASE("a finalizer that the build lacks, or that does not suit, gives NaN") 
   state.finalizer = Named("Median");
   CHECK(std::isnan(state.Value()));
   CHECK_THAT(std::string(Finalize(state).status().message()),
-             Contains("there is no finalizer \"Median\"; there are AUC, Mean, RootMean, Single"));
+             Contains("there is no finalizer \"Median\"; there are AUC, Best, FBeta, IoU, Mean, "
+                      "NormalizedEntropy, R2, RootMean, Single"));
   state.finalizer = Named("AUC");
   CHECK_THAT(std::string(Finalize(state).status().message()),
              Contains("AUC needs the accumulator 'true_positives'; there are total, count"));

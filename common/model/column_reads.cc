@@ -41,7 +41,7 @@ std::vector<FeatureType> NamedColumns(const v1::JobSpec& job) {
     add(given ? feature->second.s() : name);
   }
   if (!any) add("");
-  for (const std::string& label : LabelsOf(job.data().train())) add(label);
+  for (const std::string& target : TargetsOf(job.data().train())) add(target);
   return columns;
 }
 
@@ -113,11 +113,16 @@ void SetReads(const Reads& inputs, const LayerGraph& graph, const v1::JobSpec& j
     const v1::ClassConfig& loss = LossOf(job.compile(), graph.outputs[i].name);
     const auto found = Losses().Find(loss.class_name());
     if (found.ok() && (*found)->label == LossClass::Label::kClassNumber) {
-      AddIntegers(labels[i], ClassesOf(graph, graph.outputs[i]),
+      const auto ignored = loss.config().find("ignore_class");
+      const bool ignores = ignored != loss.config().end() && ignored->second.has_i();
+      AddIntegers(labels[i], ignores ? 0 : ClassesOf(graph, graph.outputs[i]),
                   fmt::format("the loss {}", (*found)->schema.name), &reads);
     } else {
       AddFloats(labels[i], job.model().dtype(), &reads);
     }
+  }
+  for (const std::string& weight : dataset->sample_weight()) {
+    if (!weight.empty()) AddFloats(weight, job.model().dtype(), &reads);
   }
   for (auto& [column, read] : reads) {
     if (read.dtype() == kInteger || read.dtype() == "float64") *dataset->add_reads() = read;

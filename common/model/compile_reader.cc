@@ -33,6 +33,7 @@ absl::Status CompileReader::Read(const YAML::Node& node, const std::string& path
   COHORT_RETURN_IF_ERROR(ReadCompileOfKeras(entries, compile));
   bool from_logits = false;
   const Entry* weights = nullptr;
+  const Entry* weighted_metrics = nullptr;  // named after the others
   for (const Entry& entry : entries) {
     const std::string key_path = JoinPath(path, entry.key);
     Note(key_path, entry.line);
@@ -44,7 +45,9 @@ absl::Status CompileReader::Read(const YAML::Node& node, const std::string& path
     } else if (entry.key == "from_logits") {
       COHORT_ASSIGN_OR_RETURN(from_logits, Boolean(entry.value, key_path));
     } else if (entry.key == "metrics") {
-      COHORT_RETURN_IF_ERROR(ReadMetrics(entry, key_path, compile));
+      COHORT_RETURN_IF_ERROR(ReadMetrics(entry, key_path, false, compile));
+    } else if (entry.key == "weighted_metrics") {
+      weighted_metrics = &entry;
     } else if (entry.key == "optimizer") {
       COHORT_RETURN_IF_ERROR(ReadOptimizer(entry.value, key_path,
                                            compile->mutable_optimizer_class(),
@@ -58,10 +61,16 @@ absl::Status CompileReader::Read(const YAML::Node& node, const std::string& path
                      key_path);
       }
     } else {
-      return UnknownKey(
-          entry.line, entry.key, "`compile`",
-          {"loss", "loss_weights", "from_logits", "metrics", "optimizer", "optimizers"});
+      return UnknownKey(entry.line, entry.key, "`compile`",
+                        {"loss", "loss_weights", "from_logits", "metrics", "weighted_metrics",
+                         "optimizer", "optimizers"});
     }
+  }
+  if (weighted_metrics != nullptr) {
+    COHORT_RETURN_IF_ERROR(
+        ReadMetrics(*weighted_metrics, path + ".weighted_metrics", true, compile));
+  } else if (keras_json_ != nullptr) {
+    COHORT_RETURN_IF_ERROR(keras_json_->SetWeightedMetrics(outputs_, compile));
   }
   if (weights != nullptr) {
     COHORT_RETURN_IF_ERROR(ReadLossWeights(*weights, path + ".loss_weights", compile));
@@ -137,23 +146,24 @@ absl::Status CompileReader::ReadLossWeights(const Entry& entry, const std::strin
   return absl::OkStatus();
 }
 
-absl::Status CompileReader::ReadMetric(const YAML::Node& node, const std::string& path,
-                                       const std::string& output, v1::CompileSpec* compile) {
-  const std::string item_path = fmt::format("{}[{}]", path, compile->metric_classes_size());
-  Note(item_path, LineOf(node));
+absl::Status CompileReader::ReadMetric(const YAML::Node& node, const std::string& output,
+                                       bool weighted, v1::CompileSpec* compile) {
+  const std::string path = fmt::format("compile.metrics[{}]", compile->metric_classes_size());
+  Note(path, LineOf(node));
   v1::ClassConfig config;
-  COHORT_RETURN_IF_ERROR(ReadClass(node, item_path, Metrics(), &config));
-  AddOutputMetric(std::move(config), node.IsScalar() ? node.Scalar() : "", output, compile);
+  COHORT_RETURN_IF_ERROR(ReadClass(node, path, Metrics(), &config));
+  AddOutputMetric(std::move(config), node.IsScalar() ? node.Scalar() : "", output, weighted,
+                  compile);
   return absl::OkStatus();
 }
 
-absl::Status CompileReader::ReadMetrics(const Entry& entry, const std::string& path,
+absl::Status CompileReader::ReadMetrics(const Entry& entry, const std::string& path, bool weighted,
                                         v1::CompileSpec* compile) {
   const bool by_output = IsByOutput(entry.value, Metrics(), outputs_);
   if (outputs_.size() == 1 && !by_output) {
     COHORT_ASSIGN_OR_RETURN(const std::vector<YAML::Node> items, Items(entry.value, path));
     for (const YAML::Node& item : items) {
-      COHORT_RETURN_IF_ERROR(ReadMetric(item, path, "", compile));
+      COHORT_RETURN_IF_ERROR(ReadMetric(item, "", weighted, compile));
     }
     return absl::OkStatus();
   }
@@ -162,12 +172,12 @@ absl::Status CompileReader::ReadMetrics(const Entry& entry, const std::string& p
     const std::string output = outputs_.size() == 1 ? "" : outputs_[i];
     if (values[i].IsNull()) continue;
     if (!values[i].IsSequence()) {
-      COHORT_RETURN_IF_ERROR(ReadMetric(values[i], path, output, compile));
+      COHORT_RETURN_IF_ERROR(ReadMetric(values[i], output, weighted, compile));
       continue;
     }
     COHORT_ASSIGN_OR_RETURN(const std::vector<YAML::Node> items, Items(values[i], path));
     for (const YAML::Node& item : items) {
-      COHORT_RETURN_IF_ERROR(ReadMetric(item, path, output, compile));
+      COHORT_RETURN_IF_ERROR(ReadMetric(item, output, weighted, compile));
     }
   }
   return absl::OkStatus();
@@ -210,10 +220,18 @@ absl::Status CompileReader::ReadOptimizerChoice(const YAML::Node& node, const st
 }
 
 void AddOutputMetric(v1::ClassConfig config, const std::string& given, const std::string& output,
-                     v1::CompileSpec* compile) {
-  const std::string name = given.empty() ? Config(config).String("name") : given;
+                     bool weighted, v1::CompileSpec* compile) {
+  const std::string prefix = output.empty() ? "" : output + "_";
+  std::string name = given.empty() ? Config(config).String("name") : given;
+  const auto& metrics = compile->metric_classes();
+  const bool taken =
+      weighted && std::any_of(metrics.begin(), metrics.end(), [&](const v1::MetricSpec& other) {
+        return other.name() == prefix + name;
+      });
+  if (taken) name = "weighted_" + name;
   v1::MetricSpec* const metric = compile->add_metric_classes();
-  metric->set_name(output.empty() ? name : output + "_" + name);
+  metric->set_name(prefix + name);
+  metric->set_weighted(weighted);
   metric->set_output(output);
   *metric->mutable_metric_class() = std::move(config);
 }

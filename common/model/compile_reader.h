@@ -37,9 +37,10 @@ class CompileReader : public ClassReader {
   absl::Status ReadLoss(const Entry& entry, const std::string& path, v1::CompileSpec* compile);
   absl::Status ReadLossWeights(const Entry& entry, const std::string& path,
                                v1::CompileSpec* compile);
-  absl::Status ReadMetrics(const Entry& entry, const std::string& path, v1::CompileSpec* compile);
-  absl::Status ReadMetric(const YAML::Node& node, const std::string& path,
-                          const std::string& output, v1::CompileSpec* compile);
+  absl::Status ReadMetrics(const Entry& entry, const std::string& path, bool weighted,
+                           v1::CompileSpec* compile);
+  absl::Status ReadMetric(const YAML::Node& node, const std::string& output, bool weighted,
+                          v1::CompileSpec* compile);
   // `sparse_update` keeps its value if the file gives none.
   absl::Status ReadOptimizer(const YAML::Node& node, const std::string& path,
                              v1::ClassConfig* config, std::string* sparse_update);
@@ -52,9 +53,10 @@ class CompileReader : public ClassReader {
 
 // Adds a metric of the output `output` ("": the only one). It is reported as Keras does: under the
 // string `given` that names it ("": under its argument `name`), with several outputs as
-// "<output>_<name>". `config` is complete.
+// "<output>_<name>"; a weighted metric whose name another one has as "weighted_<name>". `config` is
+// complete.
 void AddOutputMetric(v1::ClassConfig config, const std::string& given, const std::string& output,
-                     v1::CompileSpec* compile);
+                     bool weighted, v1::CompileSpec* compile);
 
 }  // namespace cohort
 

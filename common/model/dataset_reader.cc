@@ -66,6 +66,9 @@ absl::Status DatasetReader::ReadField(const Entry& entry, const std::string& pat
   if (dataset != nullptr && entry.key == "label" && !entry.value.IsScalar()) {
     return ReadLabels(entry, path, dataset);
   }
+  if (dataset != nullptr && entry.key == "sample_weight") {
+    return ReadSampleWeight(entry, path, dataset);
+  }
   return ClassReader::ReadField(entry, path, field, message);
 }
 
@@ -227,6 +230,22 @@ absl::Status DatasetReader::ReadLabels(const Entry& entry, const std::string& pa
   if (dataset->labels_size() > 1) return absl::OkStatus();
   dataset->set_label(dataset->labels(0));
   dataset->clear_labels();
+  return absl::OkStatus();
+}
+
+absl::Status DatasetReader::ReadSampleWeight(const Entry& entry, const std::string& path,
+                                             v1::DatasetSpec* dataset) {
+  if (entry.value.IsNull()) return absl::OkStatus();
+  if (entry.value.IsScalar()) {
+    COHORT_ASSIGN_OR_RETURN(*dataset->add_sample_weight(), Text(entry.value, path));
+    return absl::OkStatus();
+  }
+  COHORT_ASSIGN_OR_RETURN(const std::vector<YAML::Node> values, ByOutput(entry, path, outputs_));
+  for (const YAML::Node& value : values) {
+    std::string* const column = dataset->add_sample_weight();
+    if (value.IsNull()) continue;
+    COHORT_ASSIGN_OR_RETURN(*column, Text(value, path));
+  }
   return absl::OkStatus();
 }
 

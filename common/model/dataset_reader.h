@@ -31,6 +31,8 @@ class DatasetReader : public ClassReader {
  private:
   absl::Status Read(const YAML::Node& node, const std::string& path, v1::DatasetSpec* dataset);
   absl::Status ReadLabels(const Entry& entry, const std::string& path, v1::DatasetSpec* dataset);
+  absl::Status ReadSampleWeight(const Entry& entry, const std::string& path,
+                                v1::DatasetSpec* dataset);
   // `source: {csv: {...}}`, or the short form `csv: {...}`.
   absl::Status ReadSource(const Entry& entry, const std::string& path, v1::DatasetSpec* dataset);
   absl::Status ReadTransform(const YAML::Node& node, const std::string& path,

@@ -526,6 +526,23 @@ class Checker {
                  callback);
   }
 
+  // True for one of several numbers of a metric, as "f1_score_2". How many there are, the model
+  // knows.
+  bool IsPart(std::string_view reported, std::string_view prefix) const {
+    const size_t end = reported.find_last_not_of("0123456789");
+    if (end == std::string_view::npos || end + 1 == reported.size() || reported[end] != '_') {
+      return false;
+    }
+    const auto& metrics = job_.compile().metric_classes();
+    return std::any_of(metrics.begin(), metrics.end(), [&](const v1::MetricSpec& metric) {
+      if (fmt::format("{}{}", prefix, metric.name()) != reported.substr(0, end)) return false;
+      const auto known = Metrics().Find(metric.metric_class().class_name());
+      const auto config = CompleteConfig(Metrics(), metric.metric_class());
+      return known.ok() && config.ok() && (*known)->may_have_parts != nullptr &&
+             (*known)->may_have_parts(Config(*config));
+    });
+  }
+
   // What a callback monitors must be reported.
   absl::Status CheckCallbacks() const {
     const bool validates = job_.data().has_validation() && job_.evaluate().by_closures();
@@ -540,6 +557,7 @@ class Checker {
       if ((*Callbacks().Find(callback.class_name()))->make == nullptr) continue;
       const std::string& metric = monitor->second.s();
       if (std::find(known.begin(), known.end(), metric) != known.end()) continue;
+      if (IsPart(metric, "") || (validates && IsPart(metric, "val_"))) continue;
       const std::string key = fmt::format("fit.callbacks[{}]", i);
       if (std::find(validation.begin(), validation.end(), metric) != validation.end()) {
         return Error(key,
@@ -557,7 +575,7 @@ class Checker {
   absl::Status CheckBest() const {
     const std::string& metric = job_.checkpoint().keep_best();
     const std::vector<std::string> known = Reported("val_");
-    if (std::find(known.begin(), known.end(), metric) == known.end()) {
+    if (std::find(known.begin(), known.end(), metric) == known.end() && !IsPart(metric, "val_")) {
       // Training reports "loss".
       const bool prefixed = metric.compare(0, 4, "val_") == 0;
       return Error("checkpoint.keep_best",

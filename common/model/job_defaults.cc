@@ -63,7 +63,10 @@ namespace {
 const char* ModeOf(std::string_view monitor, const v1::JobSpec& job) {
   if (monitor.starts_with("val_")) monitor.remove_prefix(4);
   for (const v1::MetricSpec& metric : job.compile().metric_classes()) {
-    if (monitor != metric.name()) continue;
+    const std::string part = metric.name() + "_";
+    const bool is_part = monitor.starts_with(part) &&
+                         monitor.find_first_not_of("0123456789", part.size()) == monitor.npos;
+    if (monitor != metric.name() && !is_part) continue;
     const auto known = Metrics().Find(metric.metric_class().class_name());
     if (known.ok() && (*known)->higher_is_better) return "max";
   }
@@ -164,6 +167,9 @@ void CompleteDefaults(v1::JobSpec* job) {
     if (LabelsOf(*validation).empty()) {
       validation->set_label(train->label());
       *validation->mutable_labels() = train->labels();
+    }
+    if (validation->sample_weight().empty()) {
+      *validation->mutable_sample_weight() = train->sample_weight();
     }
     if (validation->block_size() == 0) validation->set_block_size(data->block_size());
   }

@@ -1,5 +1,7 @@
 #include "common/model/job_reader.h"
 
+#include <absl/strings/numbers.h>
+
 #include <optional>
 
 #include "common/model/callbacks/callback.h"
@@ -95,6 +97,7 @@ absl::Status JobReader::ReadFit(const YAML::Node& node, const std::string& path,
 absl::Status JobReader::ReadField(const Entry& entry, const std::string& path, const Field* field,
                                   Message* message) {
   auto* const fit = dynamic_cast<v1::FitSpec*>(message);
+  if (fit != nullptr && entry.key == "class_weight") return ReadClassWeight(entry, path, fit);
   if (fit == nullptr || entry.key != "callbacks" || entry.value.IsNull()) {
     return ClassReader::ReadField(entry, path, field, message);
   }
@@ -118,6 +121,25 @@ absl::Status JobReader::ReadInitFrom(const Entry& entry, v1::JobSpec* job) {
   v1::InitialWeightsSpec* const weights = job->mutable_initial_weights();
   COHORT_ASSIGN_OR_RETURN(*weights->mutable_path(), Text(entry.value, "init_from"));
   weights->set_skip_mismatch(true);
+  return absl::OkStatus();
+}
+
+absl::Status JobReader::ReadClassWeight(const Entry& entry, const std::string& path,
+                                        v1::FitSpec* fit) {
+  if (entry.value.IsNull()) return absl::OkStatus();
+  constexpr int64_t kMostClasses = 1 << 20;
+  const std::string what = fmt::format("`{}`", path);
+  COHORT_ASSIGN_OR_RETURN(const auto entries,
+                          Entries(entry.value, what, "class_weight: {0: 1.0, 1: 3.5}"));
+  for (const Entry& item : entries) {
+    int64_t label = -1;
+    if (!absl::SimpleAtoi(item.key, &label) || label < 0 || label >= kMostClasses) {
+      return Error(item.line, "{}: a class is a number of 0 to {}, not \"{}\"", what,
+                   kMostClasses - 1, item.key.substr(0, 60));
+    }
+    COHORT_ASSIGN_OR_RETURN((*fit->mutable_class_weight())[label],
+                            Number(item.value, JoinPath(path, item.key)));
+  }
   return absl::OkStatus();
 }
 

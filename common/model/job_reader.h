@@ -33,6 +33,7 @@ class JobReader : public ClassReader {
                          Message* message) override;
   absl::Status ReadInitFrom(const Entry& entry, v1::JobSpec* job);
   absl::Status ReadFit(const YAML::Node& node, const std::string& path, v1::FitSpec* fit);
+  absl::Status ReadClassWeight(const Entry& entry, const std::string& path, v1::FitSpec* fit);
   absl::Status ReadMixedPrecision(const YAML::Node& node, const std::string& path,
                                   v1::MixedPrecisionSpec* precision);
 

@@ -33,7 +33,7 @@ class GraphMaker {
     graph_.model_name = !model.name().empty() ? model.name()
                         : graph_.sequential   ? "sequential"
                                               : "functional";
-    COHORT_RETURN_IF_ERROR(FindLabels());
+    COHORT_RETURN_IF_ERROR(FindTargets());
     COHORT_RETURN_IF_ERROR(AddImplicitInput());
     for (int i = 0; i < model.layers_size(); ++i) {
       COHORT_RETURN_IF_ERROR(AddLayer(model.layers(i), fmt::format("model.layers[{}]", i)));
@@ -52,7 +52,7 @@ class GraphMaker {
   std::vector<std::string> FeatureNames() const {
     std::vector<std::string> names;
     for (size_t i = 0; i < features_.size(); ++i) {
-      if (!IsLabel(static_cast<int>(i))) names.push_back(features_[i].name);
+      if (!IsTarget(static_cast<int>(i))) names.push_back(features_[i].name);
     }
     return names;
   }
@@ -70,11 +70,13 @@ class GraphMaker {
     return -1;
   }
 
-  bool IsLabel(int feature) const {
-    return std::find(labels_.begin(), labels_.end(), feature) != labels_.end();
+  // True for a label or a sample weight.
+  bool IsTarget(int feature) const {
+    return std::find(labels_.begin(), labels_.end(), feature) != labels_.end() ||
+           std::find(weights_.begin(), weights_.end(), feature) != weights_.end();
   }
 
-  absl::Status FindLabels() {
+  absl::Status FindTargets() {
     for (const std::string& label : LabelsOf(job_.data().train())) {
       const int feature = FindFeature(label);
       if (feature < 0) {
@@ -82,6 +84,13 @@ class GraphMaker {
                                At("data.train.label"), label, ShownNames());
       }
       labels_.push_back(feature);
+    }
+    for (const std::string& weight : job_.data().train().sample_weight()) {
+      weights_.push_back(weight.empty() ? -1 : FindFeature(weight));
+      if (weight.empty() || weights_.back() >= 0) continue;
+      return InvalidArgument(
+          "{}the sample weight \"{}\" is not a column of the data; its columns are {}",
+          At("data.train.sample_weight"), weight, ShownNames());
     }
     return absl::OkStatus();
   }
@@ -206,8 +215,12 @@ class GraphMaker {
       wanted = !named && inputs_ == 1 && names.size() == 1 ? names[0] : layer->name;
     }
     layer->feature = FindFeature(wanted);
-    if (layer->feature >= 0 && !IsLabel(layer->feature)) return absl::OkStatus();
-    if (layer->feature >= 0) return InvalidArgument("\"{}\" is the label", wanted);
+    if (layer->feature >= 0 && !IsTarget(layer->feature)) return absl::OkStatus();
+    if (layer->feature >= 0) {
+      const bool is_label =
+          std::find(labels_.begin(), labels_.end(), layer->feature) != labels_.end();
+      return InvalidArgument("\"{}\" is the {}", wanted, is_label ? "label" : "sample weight");
+    }
     return InvalidArgument("the data has no column \"{}\"; its columns are {}{}", wanted,
                            ShownNames(), DidYouMean(wanted, std::span<const std::string>(names)));
   }
@@ -262,8 +275,13 @@ class GraphMaker {
           "each output",
           At("data.train.label"), graph_.outputs.size(), labels_.size());
     }
+    if (weights_.size() > 1 && weights_.size() != labels_.size()) {
+      return InvalidArgument("{}the model has {} outputs, and the data {} columns of weights",
+                             At("data.train.sample_weight"), labels_.size(), weights_.size());
+    }
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
       graph_.outputs[i].label = labels_[i];
+      if (!weights_.empty()) graph_.outputs[i].weight = weights_[weights_.size() == 1 ? 0 : i];
       if (model.output_names_size() == 0) continue;
       if (model.output_names_size() != static_cast<int>(labels_.size())) {
         return InvalidArgument("{}the model has {} outputs and {} names of outputs", At("model"),
@@ -302,6 +320,7 @@ class GraphMaker {
   std::map<std::string, int, std::less<>> by_name_;
   std::map<std::string, int> calls_;  // by name of the layer
   std::vector<int> labels_;           // features
+  std::vector<int> weights_;          // features; -1: none
   int inputs_ = 0;
 };
 

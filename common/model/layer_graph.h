@@ -34,7 +34,8 @@ struct GraphLayer {
 struct GraphOutput {
   std::string name;  // as Keras has it
   int layer = -1;
-  int label = -1;  // position among the features
+  int label = -1;   // position among the features
+  int weight = -1;  // position of the column of sample weights; -1: none
 };
 
 // The layers of a model, each after its inputs.

@@ -13,6 +13,7 @@
 #include "common/model/layer_graph.h"
 #include "common/model/layers/masks.h"
 #include "common/model/losses/loss.h"
+#include "common/model/losses/sample_weight.h"
 #include "common/model/metrics/metric.h"
 #include "common/model/row_keys.h"
 #include "common/optimizers/optimizers.h"
@@ -124,6 +125,9 @@ class ProgramMaker {
     }
     if (mode_ == Mode::kPredict) return builder_.status();
     for (const GraphOutput& output : graph_.outputs) AddArgument(output.label);
+    for (const GraphOutput& output : graph_.outputs) {
+      if (output.weight >= 0) AddArgument(output.weight);
+    }
     return builder_.status();
   }
 
@@ -215,66 +219,97 @@ class ProgramMaker {
     return InvalidArgument("the output \"{}\" has no loss", output.name);
   }
 
-  // The sums that a loss and its gradient are made of.
-  struct LossSums {
-    Expr total;
-    Expr weight;  // total / weight is the loss
-  };
-
-  // A mean over the elements, or over those of the steps that count (apply_mask of
-  // keras/src/losses/loss.py).
-  static absl::StatusOr<LossSums> SumsOf(Expr elements, Expr mask) {
-    if (!elements.valid() || !mask.valid()) {
-      return LossSums{ReduceSum(elements), NumElements(elements)};
-    }
-    COHORT_ASSIGN_OR_RETURN(const MaskedElements kept, MaskElements(elements, mask));
-    return LossSums{ReduceSum(kept.elements), kept.count};
+  // The weights of the records of an output: those of its column, in training also those of the
+  // labels. None: every record counts as 1.
+  absl::StatusOr<Expr> SampleWeight(const GraphOutput& output) const {
+    if (output.weight >= 0) return Cast(arguments_.at(output.weight), floatx_);
+    const auto& by_class = job_.fit().class_weight();
+    if (by_class.empty() || mode_ != Mode::kTrain) return Expr();
+    return WeightByClass({by_class.begin(), by_class.end()}, arguments_.at(output.label), floatx_);
   }
 
-  static Expr AtLeastOne(Expr count) {
-    return Maximum(count, count.builder()->Scalar(1, count.dtype()));
+  // As in Keras, class weights are for models with one output, and exclude sample weights.
+  absl::Status CheckClassWeight() const {
+    if (job_.fit().class_weight().empty()) return absl::OkStatus();
+    if (graph_.outputs.size() > 1) {
+      return InvalidArgument(
+          "class_weight is for a model with one output, and this one has {}: make a column of "
+          "weights, and name it in `data.train.sample_weight`",
+          graph_.outputs.size());
+    }
+    if (graph_.outputs[0].weight < 0) return absl::OkStatus();
+    return InvalidArgument(
+        "class_weight and `data.train.sample_weight` exclude each other: multiply the column by "
+        "the "
+        "weights of the classes");
+  }
+
+  // The loss of one output. Axis 0 of `batch` are the records.
+  struct OutputSums {
+    LossSums sums;
+    Expr batch;
+  };
+
+  absl::StatusOr<OutputSums> SumsOf(const GraphOutput& output, const v1::OutputLoss& given) {
+    const LayerOutput& prediction = outputs_[static_cast<size_t>(output.layer)];
+    COHORT_ASSIGN_OR_RETURN(LossElements elements, ElementwiseLoss(given.loss_class(), prediction,
+                                                                   arguments_.at(output.label)));
+    if (!elements.values.valid()) return OutputSums{};
+    if (prediction.mask.valid()) {  // apply_mask of keras/src/losses/loss.py
+      COHORT_ASSIGN_OR_RETURN(const Expr mask, ElementMask(prediction.mask, elements.values));
+      elements.mask = elements.mask.valid() ? elements.mask * mask : mask;
+    }
+    COHORT_ASSIGN_OR_RETURN(const Expr weight, SampleWeight(output));
+    const Expr batch = elements.values.rank() > 0 ? elements.values : prediction.value;
+    COHORT_ASSIGN_OR_RETURN(const LossSums sums,
+                            ReduceLoss(given.loss_class(), elements, weight, batch));
+    return OutputSums{sums, batch};
+  }
+
+  // Reports a loss as Keras: the mean of the losses of batches, weighted by their records.
+  void AddLossMetric(std::string name, const OutputSums& loss) {
+    const auto& [total, weight, per_record] = loss.sums;
+    if (per_record > 0) return builder_.AddMetric(std::move(name), total, weight);
+    const Expr records = DimSize(loss.batch, 0);
+    builder_.AddMetric(std::move(name), records * (total / weight), records);
   }
 
   // With several outputs the total is a sum over records, because means over other axes differ:
   // sum(loss weight * sum(elements) / elements per record), divided by the number of records.
   absl::Status MakeLosses() {
     builder_.SetScope("loss");
-    LossSums loss;
-    std::vector<std::pair<std::string, LossSums>> parts;
+    COHORT_RETURN_IF_ERROR(At(CheckClassWeight(), "fit.class_weight"));
+    OutputSums all;
+    LossSums& loss = all.sums;
+    std::vector<std::pair<std::string, OutputSums>> parts;
     for (const GraphOutput& output : graph_.outputs) {
       const auto given = FindLoss(output);
       if (!given.ok()) return At(given.status(), "compile.loss");
-      const LayerOutput& prediction = outputs_[static_cast<size_t>(output.layer)];
-      auto elements =
-          ElementwiseLoss((*given)->loss_class(), prediction, arguments_.at(output.label));
-      if (!elements.ok()) return At(InOutput(elements.status(), output), "compile.loss");
-      const auto sums = SumsOf(*elements, prediction.mask);
-      if (!sums.ok()) return At(InOutput(sums.status(), output), "compile.loss");
-      const LossSums& part = *sums;
+      const auto made = SumsOf(output, **given);
+      if (!made.ok()) return At(InOutput(made.status(), output), "compile.loss");
+      const LossSums& part = made->sums;
       if (!part.total.valid()) return At(builder_.status(), "compile.loss");
-      parts.emplace_back(output.name + "_loss", part);
+      parts.emplace_back(output.name + "_loss", *made);
       if (graph_.outputs.size() == 1 && (*given)->weight() == 1) {
-        loss = part;
+        all = *made;
         continue;
       }
-      const double factor =
-          (*given)->weight() / static_cast<double>(ElementsPerRecord(elements->type()));
-      Expr weighted = factor * part.total;
-      if (prediction.mask.valid()) {
-        // The mean over the steps that count, for each record.
-        weighted = weighted * (NumElements(*elements) / AtLeastOne(part.weight));
-      }
+      const double factor = (*given)->weight();
+      const Expr weighted = part.per_record > 0
+                                ? (factor / part.per_record) * part.total
+                                : (factor * DimSize(made->batch, 0)) * (part.total / part.weight);
       loss.total = loss.total.valid() ? loss.total + weighted : weighted;
-      loss.weight = DimSize(*elements, 0);
+      loss.weight = DimSize(made->batch, 0);
+      loss.per_record = 1;
     }
     // Weighted as a record is: the sum of all totals, divided by that of all weights, then has each
     // penalty once, as Keras' loss of the global batch.
     for (const auto& [variable, penalty] : penalties_) {
       loss.total = loss.total + loss.weight * penalty;
     }
-    builder_.AddMetric("loss", loss.total, loss.weight);
+    AddLossMetric("loss", all);
     for (const auto& [name, part] : parts) {
-      if (parts.size() > 1) builder_.AddMetric(name, part.total, part.weight);
+      if (parts.size() > 1) AddLossMetric(name, part);
     }
     COHORT_RETURN_IF_ERROR(MakeMetrics());
     if (mode_ == Mode::kEval) return absl::OkStatus();
@@ -303,10 +338,14 @@ class ProgramMaker {
             "compile.metrics");
       }
       builder_.SetScope(spec.name());
-      auto metric = MakeMetric(spec.metric_class(), outputs_[static_cast<size_t>(output->layer)],
-                               arguments_.at(output->label));
+      MetricInput input{
+          outputs_[static_cast<size_t>(output->layer)], arguments_.at(output->label), {}};
+      if (spec.weighted()) {
+        COHORT_ASSIGN_OR_RETURN(input.weight, SampleWeight(*output));
+      }
+      const auto metric = MakeMetric(spec.metric_class(), input);
       if (!metric.ok()) return At(InOutput(metric.status(), *output), "compile.metrics");
-      builder_.AddMetric(spec.name(), metric->finalizer, metric->accumulators);
+      AddMetric(spec.name(), *metric, &builder_);
     }
     return absl::OkStatus();
   }
@@ -374,6 +413,30 @@ ModelSummary Summarize(const LayerGraph& graph, std::vector<ModelSummary::Row> r
   return summary;
 }
 
+// Checks that what a job watches is among the numbers that the validation reports, of which a metric
+// may have several.
+absl::Status CheckWatched(const v1::JobSpec& job, const Program& eval, const JobLines* lines) {
+  std::vector<std::string> reported;
+  for (const MetricPartial& metric : eval.metrics) reported.push_back(metric.name);
+  const auto check = [&](std::string_view name, const std::string& path) {
+    const std::string_view watched = name.starts_with("val_") ? name.substr(4) : name;
+    if (name.empty() || std::find(reported.begin(), reported.end(), watched) != reported.end()) {
+      return absl::OkStatus();
+    }
+    return InvalidArgument("{}: the model reports no \"{}\"; it reports {}",
+                           lines == nullptr ? path : lines->Where(path), watched,
+                           fmt::join(reported, ", "));
+  };
+  COHORT_RETURN_IF_ERROR(check(job.checkpoint().keep_best(), "checkpoint.keep_best"));
+  for (int i = 0; i < job.fit().callbacks_size(); ++i) {
+    const auto& arguments = job.fit().callbacks(i).config();
+    const auto monitor = arguments.find("monitor");
+    if (monitor == arguments.end()) continue;
+    COHORT_RETURN_IF_ERROR(check(monitor->second.s(), fmt::format("fit.callbacks[{}]", i)));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status SetOptimizers(const v1::CompileSpec& compile, const JobLines* lines,
                            BuiltModel* model) {
   const auto at = [lines](absl::Status status, const std::string& path) {
@@ -416,6 +479,7 @@ absl::StatusOr<BuiltModel> BuildModel(const v1::JobSpec& job, std::span<const Fe
   COHORT_ASSIGN_OR_RETURN(model.train, train.Make());
   ProgramMaker eval(job, &compile, graph, features, lines, floatx, Mode::kEval);
   COHORT_ASSIGN_OR_RETURN(model.eval, eval.Make());
+  COHORT_RETURN_IF_ERROR(CheckWatched(job, model.eval, lines));
   ProgramMaker predict(job, nullptr, graph, features, lines, floatx, Mode::kPredict);
   COHORT_ASSIGN_OR_RETURN(model.predict, predict.Make());
   model.features = train.features();
@@ -470,9 +534,10 @@ absl::StatusOr<std::vector<FeatureType>> DeclaredFeatures(const v1::JobSpec& job
     return InvalidArgument("the model has no Input layer: without the data it needs one");
   }
   std::vector<FeatureType> labels;
-  for (const std::string& name : LabelsOf(job.data().train())) labels.push_back({name, floatx, {}});
+  for (const std::string& name : TargetsOf(job.data().train()))
+    labels.push_back({name, floatx, {}});
   const std::vector<Dims> dims = PredictionDims(job, features, labels, floatx);
-  for (size_t i = 0; i < labels.size(); ++i) {
+  for (size_t i = 0; i < LabelsOf(job.data().train()).size(); ++i) {
     // Losses are in the order of the outputs, as labels are.
     const auto loss = std::min(i, static_cast<size_t>(compile.losses_size()) - 1);
     COHORT_ASSIGN_OR_RETURN(

@@ -21,7 +21,7 @@ namespace cohort {
 // The model of a job as programs.
 struct BuiltModel {
   // Arguments of `train` and `eval`: the columns named by `features`, in this order, the labels
-  // last; [batch, column dims...] of the column's dtype. Symbol 1 is "batch", its capacity the
+  // and sample weights last; [batch, column dims...] of the column's dtype. Symbol 1 is "batch", its capacity the
   // batch size, so that a short batch runs everywhere. Both have the metrics "loss", with several
   // outputs "<output>_loss" of each, and those of the job. `train`
   // pushes a gradient for each trainable variable and has the number of loss elements (with several

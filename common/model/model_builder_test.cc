@@ -1,5 +1,7 @@
 #include "common/model/model_builder.h"
 
+#include <absl/strings/match.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
@@ -279,9 +281,82 @@ TEST_CASE("metrics that do not fit the label or the prediction are refused") {
   };
   CHECK(problem("AUC") ==
         "job.yaml:3: the label is float32[batch<=8], but the prediction is float32[batch<=8, 3]");
-  CHECK(problem("{Recall: {thresholds: [0.1, 0.2]}}") ==
-        "job.yaml:3: several `thresholds` are not supported yet: use one metric for each, with its "
-        "own `name`");
+  CHECK(problem("R2Score") ==
+        "job.yaml:3: the label is float32[batch<=8], but the prediction is float32[batch<=8, 3]");
+}
+
+TEST_CASE("a metric with several numbers reports each, and callbacks may watch one") {
+  const auto job_with = [](const std::string& monitor) {
+    auto job = ParseJob(R"(
+model: {sequential: [{Input: {shape: [4], feature: x}}, {Dense: {units: 3}}]}
+compile: {loss: mse, metrics: [{F1Score: {}}, {Precision: {thresholds: [0.2, 0.8]}}]}
+data: {batch_size: 8, train: {csv: {path: a}, label: y}}
+fit: {callbacks: [{EarlyStopping: {monitor: )" +
+                            monitor + "}}]}\n",
+                        "job.yaml");
+    const std::vector<FeatureType> features = {{"x", DType::kFloat32, {4}},
+                                               {"y", DType::kFloat32, {3}}};
+    return job.ok() ? BuildModel(job->spec, features, &job->lines)
+                    : absl::StatusOr<BuiltModel>(job.status());
+  };
+  const auto model = job_with("f1_score_2");
+  REQUIRE(model.status().message() == "");
+  std::vector<std::string> names;
+  for (const MetricPartial& metric : model->train.metrics) names.push_back(metric.name);
+  CHECK(names == std::vector<std::string>{"loss", "f1_score_0", "f1_score_1", "f1_score_2",
+                                          "precision_0", "precision_1"});
+  CHECK(job_with("f1_score_3").status().message() ==
+        "job.yaml:5: the model reports no \"f1_score_3\"; it reports loss, f1_score_0, f1_score_1, "
+        "f1_score_2, precision_0, precision_1");
+  CHECK(absl::StrContains(job_with("loss_1").status().message(), "which this job does not report"));
+}
+
+TEST_CASE("a weighted metric has a name of its own") {
+  const auto named =
+      Build("  sequential: [{Input: {shape: [4], feature: x}}, {Dense: {units: 1}}]\n",
+            "loss: mse, weighted_metrics: [mae], metrics: [mae]", kFloats);
+  REQUIRE(named.status().message() == "");
+  CHECK(named->features == std::vector<std::string>{"x", "y"});
+  REQUIRE(named->train.metrics.size() == 3);
+  CHECK(named->train.metrics[2].name == "weighted_mae");
+}
+
+TEST_CASE("weights that do not fit are refused with their line") {
+  const auto error = [](const std::string& data, const std::string& fit,
+                        const std::string& compile = "loss: mse") {
+    const std::string yaml =
+        "model: {sequential: [{Input: {shape: [4], feature: x}}, {Dense: {units: 3}}]}\ncompile: "
+        "{" +
+        compile + "}\ndata: {batch_size: 8, train: {csv: {path: a}, label: y" + data +
+        "}}\nfit: {" + fit + "}\n";
+    auto job = ParseJob(yaml, "job.yaml");
+    if (!job.ok()) return std::string(job.status().message());
+    const std::vector<FeatureType> features = {{"x", DType::kFloat32, {4}},
+                                               {"w", DType::kFloat32, {}},
+                                               {"pair", DType::kFloat32, {2}},
+                                               {"y", DType::kFloat32, {3}}};
+    return std::string(BuildModel(job->spec, features, &job->lines).status().message());
+  };
+  CHECK(error(", sample_weight: w", "epochs: 1") == "");
+  CHECK(error(", sample_weight: x", "epochs: 1") ==
+        "job.yaml:1: layer \"input_layer\" (Input): \"x\" is the sample weight");
+  CHECK(error("", "class_weight: {0: 1.0, 2: 3.5}") == "");
+  CHECK(error("", "class_weight: {cat: 1.0}") ==
+        "job.yaml:4: `fit.class_weight`: a class is a number of 0 to 1048575, not \"cat\"");
+  CHECK(
+      error(", sample_weight: weight", "epochs: 1") ==
+      "job.yaml:3: the sample weight \"weight\" is not a column of the data; its columns are x, w, "
+      "pair");
+  CHECK(error(", sample_weight: pair", "epochs: 1") ==
+        "job.yaml:2: the sample weight is float32[batch<=8, 2], and what it weighs is "
+        "float32[batch<=8]: it must have the same axes, or leave out the last ones");
+  CHECK(error(", sample_weight: w", "class_weight: {1: 2}") ==
+        "job.yaml:4: class_weight and `data.train.sample_weight` exclude each other: multiply the "
+        "column by the weights of the classes");
+  CHECK(
+      error("", "epochs: 1", "loss: {mse: {reduction: none}}") ==
+      "job.yaml:2: MeanSquaredError: the reduction none leaves a loss for each record, and a step "
+      "needs one number: leave out `reduction`");
 }
 
 TEST_CASE("a functional model takes its arguments from the columns that its Inputs name") {

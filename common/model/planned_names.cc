@@ -13,9 +13,9 @@ struct Names {
 // Further keys of parameter server jobs.
 constexpr Names kPlannedNames[] = {
     {"key",
-     "all_reduce class_weight collective collectives cuda device "
+     "all_reduce collective collectives cuda device "
      "devices export gpu gpus hash_table incremental jit_compile replicas "
-     "sample_weight save_best_only tls trace weighted_metrics"},
+     "save_best_only tls trace"},
 };
 
 }  // namespace

@@ -25,19 +25,20 @@ bool SchemaSet::Means(const ClassSchema& schema, std::string_view name) const {
   if (std::find(schema.aliases.begin(), schema.aliases.end(), name) != schema.aliases.end()) {
     return true;
   }
-  if (spelling_ == Spelling::kExact) return false;
+  if (spelling_ == Spelling::kExact || schema.only_exact) return false;
   const std::string lower = absl::AsciiStrToLower(schema.name);
   if (SnakeCase(schema.name) == name || lower == name) return true;
   return spelling_ == Spelling::kAnyCase && absl::AsciiStrToLower(std::string(name)) == lower;
 }
 
 absl::StatusOr<const ClassSchema*> SchemaSet::FindSchema(std::string_view name) const {
-  std::vector<std::string> names;
+  std::vector<std::string> names, likely;
   {
     MutexLock lock(&mu_);
     for (const ClassSchema* schema : schemas_) {
       if (Means(*schema, name)) return schema;
       names.push_back(schema->name);
+      if (!schema->only_exact) likely.push_back(schema->name);
     }
   }
   if (ListsWord(planned_, name)) {
@@ -46,7 +47,7 @@ absl::StatusOr<const ClassSchema*> SchemaSet::FindSchema(std::string_view name) 
   }
   return InvalidArgument("there is no {} \"{}\"; there are {}{}", kind_, name.substr(0, 60),
                          fmt::join(names, ", "),
-                         DidYouMean(name, std::span<const std::string>(names)));
+                         DidYouMean(name, std::span<const std::string>(likely)));
 }
 
 std::vector<const ClassSchema*> SchemaSet::Schemas() const {
@@ -69,7 +70,7 @@ absl::Status SchemaSet::Add(const ClassSchema* schema) {
     }
     std::vector<std::string> taken = other->aliases;
     taken.push_back(other->name);
-    if (spelling_ != Spelling::kExact) {
+    if (spelling_ != Spelling::kExact && !other->only_exact) {
       taken.push_back(SnakeCase(other->name));
       taken.push_back(absl::AsciiStrToLower(other->name));
     }

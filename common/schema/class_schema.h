@@ -129,6 +129,7 @@ struct ClassSchema {
   std::vector<std::string> aliases;  // further names: "mse"
   std::string doc;                   // one line for the reference
   std::vector<Argument> arguments;
+  bool only_exact = false;  // no other spelling of the name stands for it
 
   const Argument* Find(std::string_view argument) const;
 };

@@ -59,7 +59,7 @@ class Plugin(DirectoryTestCase):
                     self.assertGreater(last["explained_variance"], 0.9)
                     self.assertLess(last["loss"], 0.05)
                 tasks = {"chief": "source Waves, transform SinCos, finalizer ExplainedVariance, layer Scale, "
-                                  "loss LogCosh, metric ExplainedVariance", "worker": "source Waves, transform SinCos"}
+                                  "loss PseudoHuber, metric ExplainedVariance", "worker": "source Waves, transform SinCos"}
                 for role in [] if how else sorted(tasks):
                     with open(os.path.join(directory, "tasks", role + "-0.log"), encoding="utf-8") as f:
                         self.assertIn('classes="%s"' % tasks[role], f.read())
@@ -74,7 +74,7 @@ class Plugin(DirectoryTestCase):
         self.assertRegex(checked.stdout, r"scale \(Scale\)")
         self.assertIn("6,400 records", checked.stdout)
         reference = run([program("cohort"), "reference", "--plugin", self.plugin])
-        for name in ("Waves", "SinCos", "Scale", "LogCosh", "ExplainedVariance"):
+        for name in ("Waves", "SinCos", "Scale", "PseudoHuber", "ExplainedVariance"):
             self.assertIn("### %s\n" % name, reference.stdout)
         without = run([program("cohort"), "check", self.job])
         self.assertEqual(without.returncode, 65, without.stderr)

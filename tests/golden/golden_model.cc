@@ -23,6 +23,13 @@ constexpr int64_t kBatch = 8;
 constexpr int kFirstState = 100;  // STATE of keras_models.py
 int64_t BatchSize(int step) { return step % 4 == 3 ? 5 : kBatch; }
 
+// The names of the columns of a part of a case.
+json NamesOf(const json& columns) {
+  json names = json::array();
+  for (const json& column : columns) names.push_back(column["name"]);
+  return names;
+}
+
 // "huber" of "huber" and of {"Huber": {"delta": 0.5}}.
 std::string Loss(const json& c) {
   const json& loss = c["compile"]["loss"];
@@ -50,6 +57,10 @@ std::string JobText(const json& c, const std::string& floatx) {
   job["data"] = {{"batch_size", kBatch},
                  {"train", {{"csv", {{"path", "none.csv"}}}, {"label", "label"}}}};
   job["fit"] = {{"epochs", 1}};
+  if (c.contains("labels")) job["data"]["train"]["label"] = NamesOf(c["labels"]);
+  if (c.contains("sample_weight")) job["data"]["train"]["sample_weight"] = c["sample_weight"];
+  if (c.contains("class_weight")) job["fit"]["class_weight"] = c["class_weight"];
+  if (c["model"].contains("outputs")) job["model"]["outputs"] = c["model"]["outputs"];
   return job.dump();
 }
 
@@ -69,6 +80,18 @@ std::vector<Column> ColumnsOfLayers(const json& c) {
         column.bound = other["input_dim"];
     }
     columns.push_back(std::move(column));
+  }
+  if (c.contains("labels")) {  // the case says what they are
+    for (const char* part : {"labels", "weights"}) {
+      for (const json& column : c.value(part, json::array())) {
+        columns.push_back({.name = column["name"].get<std::string>(),
+                           .kind = column["kind"].get<std::string>(),
+                           .dims = column["dims"].get<Dims>(),
+                           .bound = column["bound"].get<int64_t>(),
+                           .position = column["position"].get<int>()});
+      }
+    }
+    return columns;
   }
   const auto units = c["output_units"].get<int64_t>();
   Column label{
@@ -105,6 +128,7 @@ Tensor BatchOf(const Column& column, uint64_t seed, DType dtype, int64_t size) {
   dims.insert(dims.begin(), size);
   if (column.kind == "ids") return IntegerTensor(seed, dims, column.bound);
   if (column.kind == "real") return UniformTensor(seed, dtype, dims, -1, 1);
+  if (column.kind == "unit") return UniformTensor(seed, dtype, dims, 0, 1);
   const bool one_hot = column.kind == "one_hot";
   const auto width = static_cast<size_t>(dims.back());
   const Tensor numbers =
@@ -310,8 +334,13 @@ absl::Status GoldenModel::Apply(int step) {
   return access_->Exchange(&push, nullptr).status();
 }
 
+std::pair<double, double> GoldenModel::metric_sums(size_t i) const {
+  return {executable_->metric_values()[2 * i], executable_->metric_values()[2 * i + 1]};
+}
+
 double GoldenModel::metric(size_t i) const {
-  return executable_->metric_values()[2 * i] / executable_->metric_values()[2 * i + 1];
+  const auto [total, count] = metric_sums(i);
+  return total / count;
 }
 
 std::vector<std::string> GoldenModel::metric_names() const {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/exec/executable.h"
@@ -22,7 +23,7 @@ class GoldenModel {
   // A column that golden_data.h makes.
   struct Column {
     std::string name;
-    std::string kind;   // "real", "ids", "bits", "one_hot"
+    std::string kind;   // "real", "unit", "ids", "bits", "one_hot"
     Dims dims;          // the shape of one record
     int64_t bound = 0;  // ids are below it
     int position = 0;   // for InputSeed
@@ -42,7 +43,8 @@ class GoldenModel {
   // Applies the gradients of the last ForwardAndBackward.
   absl::Status Apply(int step);
 
-  double metric(size_t i) const;  // 0 = loss; means of the last step
+  double metric(size_t i) const;                          // 0 = loss; means of the last step
+  std::pair<double, double> metric_sums(size_t i) const;  // total and count
   std::vector<std::string> metric_names() const;
   // `name` is Keras' path, as in "dense/kernel".
   std::vector<double> Variable(const std::string& name) const;

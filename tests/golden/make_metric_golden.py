@@ -23,8 +23,10 @@ import golden_data  # noqa: E402
 HERE = os.path.dirname(os.path.abspath(__file__))
 SIZES = [8, 5, 8, 8, 5, 8]
 LABEL_POSITION = 9
+WEIGHT_POSITION = 7
 
-# Class, arguments, kind of labels, classes, steps between 0 and 1 on which the predictions lie (0: any).
+# Class, arguments, kind of labels, classes, steps between 0 and 1 on which the predictions lie (0: any), and
+# the kind of weights: none, "unit", or the integers "whole", which IoU needs.
 CASES = [
     ("AUC", {}, "binary", 1, 0),
     ("AUC", {}, "binary", 1, 8),
@@ -60,6 +62,72 @@ CASES = [
     ("RootMeanSquaredError", {}, "regression", 5, 0),
     ("MeanSquaredError", {}, "regression", 5, 0),
     ("MeanAbsoluteError", {}, "regression", 5, 0),
+    ("Accuracy", {}, "class_map", 6, 3),
+    ("Accuracy", {}, "class_map", 6, 3, "unit"),
+    ("AUC", {}, "binary", 1, 0, "unit"),
+    ("AUC", {"curve": "PR"}, "binary", 3, 8, "unit"),
+    ("AUC", {"curve": "PRGAIN"}, "binary", 2, 0),
+    ("AUC", {"curve": "PRGAIN", "summation_method": "majoring"}, "binary", 1, 0, "unit"),
+    ("AUC", {"multi_label": True}, "binary", 3, 0),
+    ("AUC", {"multi_label": True, "num_labels": 3, "num_thresholds": 20}, "binary", 3, 0, "unit"),
+    ("AUC", {"multi_label": True, "label_weights": [0.5, 1.0, 2.5], "curve": "PR"}, "binary", 3, 0),
+    ("AUC", {"multi_label": True, "thresholds": [0.3, 0.8]}, "binary", 2, 5),
+    ("AUC", {"label_weights": [0.5, 1.0, 2.5]}, "binary", 3, 0, "unit"),
+    ("BinaryAccuracy", {}, "binary", 3, 4, "unit"),
+    ("SparseCategoricalAccuracy", {}, "sparse", 4, 0, "unit"),
+    ("CategoricalAccuracy", {}, "one_hot", 4, 0, "unit"),
+    ("TopKCategoricalAccuracy", {"k": 3}, "one_hot", 12, 4, "unit"),
+    ("SparseTopKCategoricalAccuracy", {"k": 2}, "sparse", 6, 0, "unit"),
+    ("SparseTopKCategoricalAccuracy", {"k": 2, "from_sorted_ids": True}, "sorted_ids", 6, 0),
+    ("RootMeanSquaredError", {}, "regression", 5, 0, "unit"),
+    ("MeanSquaredError", {}, "regression", 5, 0, "unit"),
+    ("MeanAbsoluteError", {}, "regression", 1, 0, "unit"),
+    ("MeanAbsolutePercentageError", {}, "unit", 3, 0),
+    ("MeanSquaredLogarithmicError", {}, "unit", 3, 0, "unit"),
+    ("LogCoshError", {}, "regression", 3, 0),
+    ("CosineSimilarity", {}, "regression", 3, 0, "unit"),
+    ("PearsonCorrelation", {}, "regression", 5, 0),
+    ("ConcordanceCorrelation", {}, "regression", 5, 0, "unit"),
+    ("KLDivergence", {}, "unit", 3, 0),
+    ("Poisson", {}, "unit", 3, 0, "unit"),
+    ("Hinge", {}, "binary", 3, 0),
+    ("SquaredHinge", {}, "regression", 3, 0, "unit"),
+    ("CategoricalHinge", {}, "one_hot", 3, 0),
+    ("BinaryCrossentropy", {"label_smoothing": 0.1}, "binary", 3, 0),
+    ("BinaryCrossentropy", {"from_logits": True}, "binary", 3, 0, "unit"),
+    ("CategoricalCrossentropy", {}, "one_hot", 3, 0, "unit"),
+    ("SparseCategoricalCrossentropy", {"from_logits": True}, "sparse", 3, 0),
+    ("SparseCategoricalCrossentropy", {"ignore_class": 1}, "sparse", 3, 0),
+    ("SparseCategoricalCrossentropy", {"ignore_class": 1}, "sparse", 3, 0, "unit"),
+    ("F1Score", {}, "one_hot", 3, 0),
+    ("F1Score", {"average": "macro"}, "one_hot", 3, 4, "unit"),
+    ("F1Score", {"average": "weighted", "threshold": 0.6}, "binary", 3, 0),
+    ("FBetaScore", {"average": "micro", "beta": 2.0}, "binary", 3, 0),
+    ("FBetaScore", {"beta": 0.5, "threshold": 0.5}, "binary", 2, 4, "unit"),
+    ("TruePositives", {}, "binary", 1, 0),
+    ("FalsePositives", {"thresholds": [0.2, 0.7]}, "binary", 3, 0, "unit"),
+    ("TrueNegatives", {"thresholds": [0.0, 0.5, 1.0]}, "binary", 2, 4),
+    ("FalseNegatives", {"thresholds": 0.3}, "binary", 2, 0, "unit"),
+    ("Precision", {"thresholds": [0.25, 0.5, 0.9]}, "binary", 2, 0),
+    ("Precision", {"thresholds": [0.0, 0.5, 1.0]}, "binary", 2, 4, "unit"),
+    ("Precision", {"top_k": 2}, "binary", 5, 4),
+    ("Recall", {"top_k": 3, "class_id": 1}, "binary", 5, 0, "unit"),
+    ("Recall", {"top_k": 2, "thresholds": 0.4}, "binary", 5, 0),
+    ("SensitivityAtSpecificity", {"specificity": 0.5}, "binary", 1, 0),
+    ("SpecificityAtSensitivity", {"sensitivity": 0.6, "num_thresholds": 1}, "binary", 2, 0, "unit"),
+    ("PrecisionAtRecall", {"recall": 0.4, "num_thresholds": 50}, "binary", 1, 8, "unit"),
+    ("RecallAtPrecision", {"precision": 0.6, "class_id": 1}, "binary", 2, 0),
+    ("IoU", {"num_classes": 4, "target_class_ids": [0, 2]}, "class_map", 6, 3),
+    ("MeanIoU", {"num_classes": 4}, "class_map", 6, 3, "whole"),
+    ("MeanIoU", {"num_classes": 4, "ignore_class": 1}, "class_map", 6, 3),
+    ("MeanIoU", {"num_classes": 5, "sparse_y_pred": False}, "sparse", 5, 0),
+    ("BinaryIoU", {"threshold": 0.4}, "binary", 4, 0),
+    ("BinaryIoU", {"target_class_ids": [1]}, "binary", 1, 0, "whole"),
+    ("OneHotIoU", {"num_classes": 4, "target_class_ids": [1, 3]}, "one_hot", 4, 0),
+    ("OneHotMeanIoU", {"num_classes": 4}, "one_hot", 4, 0, "whole"),
+    ("R2Score", {}, "regression", 1, 0),
+    ("R2Score", {"class_aggregation": "variance_weighted_average"}, "regression", 3, 0, "unit"),
+    ("R2Score", {"class_aggregation": None, "num_regressors": 2}, "regression", 2, 0),
 ]
 
 EVALUATION = {
@@ -77,6 +145,13 @@ def batch(kind, classes, quantum, seed, step, size):
     p = np.floor(u * (quantum + 1)) / quantum if quantum else u
     p = p.reshape(size, classes).astype(np.float32)
     labels = golden_data.input_seed(seed, step, LABEL_POSITION)
+    if kind == "class_map":  # both are numbers from 0 to quantum
+        labels = golden_data.integers(labels, (size, classes), quantum + 1)
+        return labels.astype(np.float32), np.round(p * quantum).astype(np.float32)
+    if kind == "sorted_ids":
+        return golden_data.integers(labels, (size,), classes), np.floor(p * classes)
+    if kind == "unit":
+        return golden_data.tensor(labels, (size, classes), 0.0, 1.0).astype(np.float32), p
     if kind == "sparse":
         return golden_data.integers(labels, (size,), classes), p
     if kind == "one_hot":
@@ -87,16 +162,30 @@ def batch(kind, classes, quantum, seed, step, size):
     return (golden_data.integers(labels, (size, classes), bound) == 1).astype(np.float32), p
 
 
+def weights_of(weighted, kind, classes, seed, step, size):
+    """The weights of a batch, of each record or of each element of a map; None: all count as 1."""
+    if weighted is None:
+        return None
+    shape = (size, classes) if kind == "class_map" else (size,)
+    s = golden_data.input_seed(seed, step, WEIGHT_POSITION)
+    if weighted == "whole":
+        return golden_data.integers(s, shape, 4).astype(np.float32)
+    return golden_data.tensor(s, shape, 0.0, 1.0).astype(np.float32)
+
+
 def run(case, seed):
-    name, config, kind, classes, quantum = case
+    name, config, kind, classes, quantum = case[:5]
+    weighted = case[5] if len(case) > 5 else None
     metric = getattr(keras.metrics, name)(**config)
     values = []
     for step, size in enumerate(SIZES):
         labels, predictions = batch(kind, classes, quantum, seed, step, size)
-        metric.update_state(labels, predictions)
-        values.append(float(metric.result()))
+        metric.update_state(labels, predictions,
+                            sample_weight=weights_of(weighted, kind, classes, seed, step, size))
+        result = np.asarray(metric.result())
+        values.append([float(v) for v in result] if result.ndim and result.size > 1 else float(result.item()))
     return {"class_name": name, "config": config, "kind": kind, "classes": classes, "quantum": quantum,
-            "seed": seed, "values": values}
+            "weighted": weighted, "seed": seed, "values": values}
 
 
 def evaluate(case):

@@ -75,29 +75,32 @@ absl::Status ReadLossWeights(const Json& value, const Names& outputs, v1::Compil
 }
 
 // A metric, or a list of metrics, of one output.
-absl::Status AddMetrics(const Json& value, const std::string& output, bool is_only,
+absl::Status AddMetrics(const Json& value, const std::string& output, bool is_only, bool weighted,
                         v1::CompileSpec* compile) {
   if (value.is_null()) return absl::OkStatus();
   if (value.is_array()) {
     for (const Json& item : value) {
-      COHORT_RETURN_IF_ERROR(AddMetrics(item, output, is_only, compile));
+      COHORT_RETURN_IF_ERROR(AddMetrics(item, output, is_only, weighted, compile));
     }
     return absl::OkStatus();
   }
   COHORT_ASSIGN_OR_RETURN(v1::ClassConfig config, ReadKerasClass(value, Metrics()));
   AddOutputMetric(std::move(config), value.is_string() ? value.get<std::string>() : "",
-                  is_only ? "" : output, compile);
+                  is_only ? "" : output, weighted, compile);
   return absl::OkStatus();
 }
 
-absl::Status ReadMetrics(const Json& value, const Names& outputs, v1::CompileSpec* compile) {
+absl::Status ReadMetrics(const Json& value, const Names& outputs, bool weighted,
+                         v1::CompileSpec* compile) {
+  if (value.empty()) return absl::OkStatus();
   if (outputs.size() == 1 && !(value.is_object() && !IsKerasClass(value))) {
-    return AddMetrics(value, outputs[0], true, compile);
+    return AddMetrics(value, outputs[0], true, weighted, compile);
   }
   COHORT_ASSIGN_OR_RETURN(const auto values, ByOutput(value, outputs));
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (values[i] == nullptr) continue;
-    COHORT_RETURN_IF_ERROR(AddMetrics(*values[i], outputs[i], outputs.size() == 1, compile));
+    COHORT_RETURN_IF_ERROR(
+        AddMetrics(*values[i], outputs[i], outputs.size() == 1, weighted, compile));
   }
   return absl::OkStatus();
 }
@@ -122,12 +125,15 @@ absl::Status KerasJsonFile::SetLossWeights(const Names& outputs, v1::CompileSpec
 }
 
 absl::Status KerasJsonFile::SetMetrics(const Names& outputs, v1::CompileSpec* compile) const {
-  COHORT_RETURN_IF_ERROR(ReadArgument("weighted_metrics", [](const Json& value) {
-    if (value.empty()) return absl::OkStatus();
-    return Unimplemented("weighted metrics are not supported yet");
-  }));
-  return ReadArgument("metrics",
-                      [&](const Json& value) { return ReadMetrics(value, outputs, compile); });
+  return ReadArgument(
+      "metrics", [&](const Json& value) { return ReadMetrics(value, outputs, false, compile); });
+}
+
+absl::Status KerasJsonFile::SetWeightedMetrics(const Names& outputs,
+                                               v1::CompileSpec* compile) const {
+  return ReadArgument("weighted_metrics", [&](const Json& value) {
+    return ReadMetrics(value, outputs, true, compile);
+  });
 }
 
 absl::Status KerasJsonFile::SetOptimizer(v1::CompileSpec* compile) const {

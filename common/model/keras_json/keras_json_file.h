@@ -33,6 +33,8 @@ class KerasJsonFile {
   absl::Status SetLossWeights(const std::vector<std::string>& outputs,
                               v1::CompileSpec* compile) const;
   absl::Status SetMetrics(const std::vector<std::string>& outputs, v1::CompileSpec* compile) const;
+  absl::Status SetWeightedMetrics(const std::vector<std::string>& outputs,
+                                  v1::CompileSpec* compile) const;
   absl::Status SetOptimizer(v1::CompileSpec* compile) const;
 
  private:

@@ -73,19 +73,16 @@ absl::Status CheckMask(Expr mask, const ValueType& type) {
                          TypeToString(type));
 }
 
-absl::StatusOr<MaskedElements> MaskElements(Expr elements, Expr mask) {
-  if (!elements.valid() || !mask.valid()) return MaskedElements{};
-  const ValueType type = elements.type();
+absl::StatusOr<Expr> ElementMask(Expr mask, Expr like) {
+  if (!like.valid() || !mask.valid()) return Expr();
+  const ValueType type = like.type();
   if (type.dims.size() == 1 && mask.rank() > 1) {
     const bool bounded = type.dims[0].bounded();
     mask = Reshape(mask, {bounded ? -1 : type.dims[0].size});
-    if (!mask.valid()) return MaskedElements{};
+    if (!mask.valid()) return Expr();
   }
   COHORT_RETURN_IF_ERROR(CheckMask(mask, type));
-  int64_t per_step = 1;
-  for (size_t i = mask.rank(); i < type.dims.size(); ++i) per_step *= type.dims[i].size;
-  return MaskedElements{WithoutMasked(elements, mask),
-                        ReduceSum(Cast(mask, type.dtype)) * static_cast<double>(per_step)};
+  return BroadcastLike(Cast(MaskOver(mask, type.dims.size()), type.dtype), like);
 }
 
 }  // namespace cohort

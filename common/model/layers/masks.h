@@ -26,12 +26,9 @@ Expr WithoutMasked(Expr x, Expr mask);
 // Checks that the mask has the first axes of a value. Error: InvalidArgument.
 absl::Status CheckMask(Expr mask, const ValueType& type);
 
-// `elements` without those of masked steps, and how many remain: the numbers that make a mean of
-// the elements. The mask has the first axes of `elements`, or as many elements.
-struct MaskedElements {
-  Expr elements, count;
-};
-absl::StatusOr<MaskedElements> MaskElements(Expr elements, Expr mask);
+// The mask as numbers: 1 for each element of `like` that counts, else 0; in the shape and dtype of
+// `like`. The mask has the first axes of `like`, or as many elements. Error: InvalidArgument.
+absl::StatusOr<Expr> ElementMask(Expr mask, Expr like);
 
 }  // namespace cohort
 

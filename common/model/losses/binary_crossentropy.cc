@@ -26,11 +26,11 @@ absl::StatusOr<Expr> ElementwiseBinaryCrossentropy(const Config& config, LayerOu
 }  // namespace
 
 LossClass BinaryCrossentropyLoss() {
-  return {.schema = LossSchema("BinaryCrossentropy", {"bce", "BCE"},
-                               "Cross entropy of labels 0 and 1 and their probabilities.",
-                               {FromLogitsArgument(), LabelSmoothingArgument(),
-                                Planned(Int("axis", "").Default(-1))}),
-          .elementwise = ElementwiseBinaryCrossentropy};
+  return {
+      .schema = LossSchema("BinaryCrossentropy", {"bce", "BCE"},
+                           "Cross entropy of labels 0 and 1 and their probabilities.",
+                           {FromLogitsArgument(), LabelSmoothingArgument(), LastAxisArgument()}),
+      .elementwise = ElementwiseBinaryCrossentropy};
 }
 
 }  // namespace cohort

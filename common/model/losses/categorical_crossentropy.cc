@@ -24,11 +24,11 @@ absl::StatusOr<Expr> ElementwiseCategoricalCrossentropy(const Config& config,
 }  // namespace
 
 LossClass CategoricalCrossentropyLoss() {
-  return {.schema = LossSchema("CategoricalCrossentropy", {},
-                               "Cross entropy of one-hot labels and the probabilities of classes.",
-                               {FromLogitsArgument(), LabelSmoothingArgument(),
-                                Planned(Int("axis", "").Default(-1))}),
-          .elementwise = ElementwiseCategoricalCrossentropy};
+  return {
+      .schema = LossSchema("CategoricalCrossentropy", {},
+                           "Cross entropy of one-hot labels and the probabilities of classes.",
+                           {FromLogitsArgument(), LabelSmoothingArgument(), LastAxisArgument()}),
+      .elementwise = ElementwiseCategoricalCrossentropy};
 }
 
 }  // namespace cohort

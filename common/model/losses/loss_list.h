@@ -1,9 +1,23 @@
 // The losses, one line each: `X(Huber)` stands for the function HuberLoss, which a file of this
 // folder defines.
-#define COHORT_LOSSES(X)     \
-  X(BinaryCrossentropy)      \
-  X(CategoricalCrossentropy) \
-  X(Huber)                   \
-  X(MeanAbsoluteError)       \
-  X(MeanSquaredError)        \
-  X(SparseCategoricalCrossentropy)
+#define COHORT_LOSSES(X)                \
+  X(BinaryCrossentropy)                 \
+  X(BinaryFocalCrossentropy)            \
+  X(CategoricalCrossentropy)            \
+  X(CategoricalFocalCrossentropy)       \
+  X(CategoricalGeneralizedCrossEntropy) \
+  X(CategoricalHinge)                   \
+  X(CosineSimilarity)                   \
+  X(Dice)                               \
+  X(Hinge)                              \
+  X(Huber)                              \
+  X(KLDivergence)                       \
+  X(LogCosh)                            \
+  X(MeanAbsoluteError)                  \
+  X(MeanAbsolutePercentageError)        \
+  X(MeanSquaredError)                   \
+  X(MeanSquaredLogarithmicError)        \
+  X(Poisson)                            \
+  X(SparseCategoricalCrossentropy)      \
+  X(SquaredHinge)                       \
+  X(Tversky)

@@ -6,26 +6,28 @@ namespace cohort {
 namespace {
 
 // Label minus prediction.
-absl::StatusOr<Expr> Difference(LayerOutput prediction, Expr label) {
+absl::StatusOr<Expr> Difference(const MetricInput& input) {
+  LayerOutput prediction = input.prediction;
+  Expr label = input.label;
   COHORT_RETURN_IF_ERROR(FitLabel(&label, &prediction));
   return label - prediction.value;
 }
 
-absl::StatusOr<MetricValue> AbsoluteError(const Config&, LayerOutput prediction, Expr label) {
-  COHORT_ASSIGN_OR_RETURN(const Expr difference, Difference(prediction, label));
-  return MeanOf(Abs(difference));
+absl::StatusOr<MetricValue> AbsoluteError(const Config&, const MetricInput& input) {
+  COHORT_ASSIGN_OR_RETURN(const Expr difference, Difference(input));
+  return MeanOf(Abs(difference), input);
 }
 
-absl::StatusOr<MetricValue> SquaredError(const Config&, LayerOutput prediction, Expr label) {
-  COHORT_ASSIGN_OR_RETURN(const Expr difference, Difference(prediction, label));
-  return MeanOf(Square(difference));
+absl::StatusOr<MetricValue> SquaredError(const Config&, const MetricInput& input) {
+  COHORT_ASSIGN_OR_RETURN(const Expr difference, Difference(input));
+  return MeanOf(Square(difference), input);
 }
 
-absl::StatusOr<MetricValue> RootOfSquaredError(const Config& config, LayerOutput prediction,
-                                               Expr label) {
-  COHORT_ASSIGN_OR_RETURN(MetricValue squared, SquaredError(config, prediction, label));
+// Keras' class is no MeanMetricWrapper, so it knows no masks.
+absl::StatusOr<MetricValue> RootOfSquaredError(const Config&, const MetricInput& input) {
+  COHORT_ASSIGN_OR_RETURN(const Expr difference, Difference(input));
+  COHORT_ASSIGN_OR_RETURN(MetricValue squared, MeanOf(Square(difference), input.weight));
   squared.finalizer.set_class_name("RootMean");
-  squared.elements = {};  // Keras' class is no MeanMetricWrapper
   return squared;
 }
 

@@ -1,44 +1,75 @@
 #include "common/model/metrics/metric.h"
 
 #include "common/model/layers/masks.h"
+#include "common/model/losses/sample_weight.h"
 
 namespace cohort {
 
 ClassSchema MetricSchema(std::string_view name, std::vector<std::string> aliases,
-                         std::string_view doc, std::vector<Argument> arguments) {
+                         std::string_view doc, std::vector<Argument> arguments,
+                         std::string_view default_name) {
   // keras/src/metrics/metric.py
-  arguments.push_back(String("name", "The name in reports.").Default(SnakeCase(name)));
+  arguments.push_back(
+      String("name", "The name in reports.")
+          .Default(default_name.empty() ? SnakeCase(name) : std::string(default_name)));
   arguments.push_back(String("dtype", "Has no effect: accumulators are float64.")
                           .Optional()
-                          .OneOf({"float32", "float64"}));
+                          .OneOf({"float32", "float64", "int", "int32", "int64"}));
   return {std::string(name), std::move(aliases), std::string(doc), std::move(arguments)};
 }
 
-absl::StatusOr<MetricValue> MakeMetric(const v1::ClassConfig& config, LayerOutput prediction,
-                                       Expr label) {
+absl::StatusOr<MetricValue> MakeMetric(const v1::ClassConfig& config, const MetricInput& input) {
   COHORT_ASSIGN_OR_RETURN(const MetricClass* metric, Metrics().Find(config.class_name()));
-  if (!prediction.value.valid() || !label.valid()) return MetricValue{};
-  COHORT_ASSIGN_OR_RETURN(MetricValue value, metric->make(Config(config), prediction, label));
-  if (!value.elements.valid() || !prediction.mask.valid()) return value;
-  COHORT_ASSIGN_OR_RETURN(const MaskedElements kept, MaskElements(value.elements, prediction.mask));
-  value.accumulators = MeanOf(ReduceSum(kept.elements), kept.count).accumulators;
+  if (!input.prediction.value.valid() || !input.label.valid()) return MetricValue{};
+  return metric->make(Config(config), input);
+}
+
+void AddMetric(const std::string& name, const MetricValue& value, ProgramBuilder* builder) {
+  if (value.parts.empty()) return builder->AddMetric(name, value.finalizer, value.accumulators);
+  for (size_t i = 0; i < value.parts.size(); ++i) {
+    AddMetric(value.parts.size() == 1 ? name : fmt::format("{}_{}", name, i), value.parts[i],
+              builder);
+  }
+}
+
+MetricValue ValueOf(std::string_view finalizer, std::vector<MetricExpr> accumulators) {
+  MetricValue value;
+  value.finalizer.set_class_name(std::string(finalizer));
+  value.accumulators = std::move(accumulators);
   return value;
 }
 
-MetricValue MeanOf(Expr total, Expr count) {
-  MetricValue mean;
-  mean.finalizer.set_class_name("Mean");
-  mean.accumulators = {{kTotal, total}, {kCount, count}};
-  return mean;
+MetricValue SumOf(Expr elements) { return ValueOf("Single", {{kTotal, ReduceSum(elements)}}); }
+
+MetricValue RatioOf(Expr total, Expr count) {
+  return ValueOf("Mean", {{kTotal, total}, {kCount, count}});
 }
 
-MetricValue MeanOf(Expr elements) {
-  MetricValue mean = MeanOf(ReduceSum(elements), NumElements(elements));
-  mean.elements = elements;
-  return mean;
+absl::StatusOr<MetricValue> MeanOf(Expr elements, Expr weight) {
+  if (!weight.valid()) return RatioOf(ReduceSum(elements), NumElements(elements));
+  COHORT_ASSIGN_OR_RETURN(const Expr each, WeightLike(weight, elements));
+  return RatioOf(ReduceSum(elements * each), ReduceSum(each));
 }
 
-MetricValue MeanOf(Expr matches, DType dtype) { return MeanOf(Cast(matches, dtype)); }
+absl::StatusOr<MetricValue> MeanOf(Expr elements, const MetricInput& input) {
+  if (!input.prediction.mask.valid()) return MeanOf(elements, input.weight);
+  COHORT_ASSIGN_OR_RETURN(Expr each, ElementMask(input.prediction.mask, elements));
+  if (input.weight.valid()) {
+    COHORT_ASSIGN_OR_RETURN(const Expr weight, WeightLike(input.weight, elements));
+    each = each * weight;
+  }
+  return MeanOf(elements, each);
+}
+
+absl::StatusOr<MetricValue> MeanOf(Expr matches, DType dtype, const MetricInput& input) {
+  return MeanOf(Cast(matches, dtype), input);
+}
+
+absl::StatusOr<Expr> WeightLike(Expr weight, Expr like) {
+  if (!like.valid()) return Expr();
+  COHORT_ASSIGN_OR_RETURN(const Expr aligned, AlignWeight(weight, like.type()));
+  return BroadcastLike(aligned, like);
+}
 
 Expr NonZero(Expr x) { return 1.0 - Cast(Equal(x, x.builder()->Scalar(0, x.dtype())), x.dtype()); }
 

@@ -14,23 +14,32 @@
 
 namespace cohort {
 
+// What a metric sees of a batch.
+struct MetricInput {
+  LayerOutput prediction;
+  Expr label;
+  Expr weight;  // of the records, as AlignWeight takes it; none: all count as 1
+};
+
 // A metric of a batch as expressions: what the examples add to its accumulators, and the finalizer
 // (common/metrics/finalizers.h) that computes its value from them.
 struct MetricValue {
   v1::ClassConfig finalizer;
   std::vector<MetricExpr> accumulators;
-  Expr elements = {};  // those whose mean it is; no value: it is another kind of metric
+  // Instead, of a metric with a list of numbers, as that of each threshold: each number.
+  std::vector<MetricValue> parts;
 };
 
 // A Keras metric: its arguments, and the function that computes it over a batch. Each has a file of
 // its own, with the line of metric_list.h that names it.
 struct MetricClass {
   ClassSchema schema;
-  // Both values are valid. Errors: InvalidArgument if label and prediction do not match.
-  std::function<absl::StatusOr<MetricValue>(const Config& config, LayerOutput prediction,
-                                            Expr label)>
-      make;
+  // Prediction and label are valid. Errors: InvalidArgument if label, prediction or weight do not
+  // match.
+  std::function<absl::StatusOr<MetricValue>(const Config& config, const MetricInput& input)> make;
   bool higher_is_better = false;  // Keras' `_direction`; it decides the mode `auto` of `keep_best`
+  // True if `make` may return several parts. None: it never does.
+  bool (*may_have_parts)(const Config& config) = nullptr;
 
   // Error: InvalidArgument if the schema was not made by MetricSchema, or if there is no `make`.
   absl::Status CheckClass() const {
@@ -47,21 +56,36 @@ struct MetricClass {
 ClassRegistry<MetricClass>& Metrics();
 
 // Makes the schema of a metric: its own arguments, and those that Keras gives to every metric.
+// `default_name` "": the name of the class in snake case.
 ClassSchema MetricSchema(std::string_view name, std::vector<std::string> aliases,
-                         std::string_view doc, std::vector<Argument> arguments);
+                         std::string_view doc, std::vector<Argument> arguments,
+                         std::string_view default_name = "");
 
-// Computes the metric `config`, which is complete. No value if prediction or label has none. A mean
-// leaves out the steps that the prediction masks (MeanMetricWrapper of
-// keras/src/metrics/reduction_metrics.py). Errors: InvalidArgument.
-absl::StatusOr<MetricValue> MakeMetric(const v1::ClassConfig& config, LayerOutput prediction,
-                                       Expr label);
+// Computes the metric `config`, which is complete. No value if prediction or label has none.
+// Errors: InvalidArgument.
+absl::StatusOr<MetricValue> MakeMetric(const v1::ClassConfig& config, const MetricInput& input);
 
-// The mean total / count of scalars.
-MetricValue MeanOf(Expr total, Expr count);
-// The mean of all elements.
-MetricValue MeanOf(Expr elements);
+// Adds a metric to a program. The parts of one with several numbers have the names "<name>_0",
+// "<name>_1" and so on.
+void AddMetric(const std::string& name, const MetricValue& value, ProgramBuilder* builder);
+
+// total / count of scalars.
+MetricValue RatioOf(Expr total, Expr count);
+// The mean of all elements, weighted by those of their records; `weight` may be none.
+absl::StatusOr<MetricValue> MeanOf(Expr elements, Expr weight);
+// Likewise, without the steps that the prediction masks (MeanMetricWrapper of
+// keras/src/metrics/reduction_metrics.py).
+absl::StatusOr<MetricValue> MeanOf(Expr elements, const MetricInput& input);
 // The mean of `matches` (bool), computed in `dtype`.
-MetricValue MeanOf(Expr matches, DType dtype);
+absl::StatusOr<MetricValue> MeanOf(Expr matches, DType dtype, const MetricInput& input);
+
+// A value without parts, from a finalizer's name.
+MetricValue ValueOf(std::string_view finalizer, std::vector<MetricExpr> accumulators);
+// The sum of all elements as the metric's value.
+MetricValue SumOf(Expr elements);
+
+// The weight of each element of `like`, in its shape and dtype. `weight` is valid.
+absl::StatusOr<Expr> WeightLike(Expr weight, Expr like);
 
 // 1 for an element that is not 0, else 0, in the same dtype.
 Expr NonZero(Expr x);

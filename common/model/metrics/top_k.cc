@@ -1,4 +1,6 @@
 // top_k_categorical_accuracy of keras/src/metrics/accuracy_metrics.py.
+#include <algorithm>
+
 #include "common/model/losses/loss.h"
 #include "common/model/metrics/metric.h"
 
@@ -6,29 +8,55 @@ namespace cohort {
 namespace {
 
 // `classes`: the class number of each row of the prediction.
-MetricValue InTop(const Config& config, Expr prediction, Expr classes) {
+absl::StatusOr<MetricValue> InTop(const Config& config, const MetricInput& input, Expr classes) {
+  const Expr prediction = input.prediction.value;
   const int64_t size = prediction.type().dims.back().size;
   const Expr numbers = AsVector(Cast(classes, DType::kInt64));
-  return MeanOf(InTopK(numbers, AsRows(prediction, size), config.Int("k")), prediction.dtype());
+  MetricInput rows = input;
+  if (rows.weight.valid()) {
+    COHORT_ASSIGN_OR_RETURN(const Expr each,
+                            WeightLike(rows.weight, Cast(classes, prediction.dtype())));
+    rows.weight = AsVector(each);
+  }
+  return MeanOf(InTopK(numbers, AsRows(prediction, size), config.Int("k")), prediction.dtype(),
+                rows);
 }
 
-absl::StatusOr<MetricValue> OfClassNumbers(const Config& config, LayerOutput prediction,
-                                           Expr label) {
-  const std::vector<Dim> p = prediction.value.type().dims;
-  std::vector<Dim> l = label.type().dims;
+// The predictions are the class numbers themselves, the best one first.
+absl::StatusOr<MetricValue> InSortedIds(const Config& config, const MetricInput& input,
+                                        Expr classes) {
+  const Expr ids = input.prediction.value;
+  const int64_t most = std::min(config.Int("k"), ids.type().dims.back().size);
+  std::vector<Dim> dims = classes.type().dims;
+  dims.push_back({1, 0});
+  const Expr given = Reshape(Cast(classes, ids.dtype()), ReshapeDims(dims));
+  const Expr is_there = Cast(Equal(given, Slice(ids, -1, 0, most)), ids.dtype());
+  return MeanOf(ReduceMax(is_there, {-1}), input);
+}
+
+absl::StatusOr<MetricValue> OfClassNumbers(const Config& config, const MetricInput& input) {
+  const Expr prediction = input.prediction.value;
+  const std::vector<Dim> p = prediction.type().dims;
+  std::vector<Dim> l = input.label.type().dims;
   if (l.size() == p.size() && l.back() == Dim{1, 0}) l.pop_back();
   if (l != std::vector<Dim>(p.begin(), p.end() - 1)) {
     return InvalidArgument(
         "the label is {}, but the prediction is {}: the label must be a class number for each row "
         "of the prediction",
-        TypeToString(label.type()), TypeToString(prediction.value.type()));
+        TypeToString(input.label.type()), TypeToString(prediction.type()));
   }
-  return InTop(config, prediction.value, label);
+  if (!config.Bool("from_sorted_ids")) {
+    return InTop(config, input, input.label);
+  }
+  const bool same = input.label.type().dims == l;
+  const Expr classes = same ? input.label : Reshape(input.label, ReshapeDims(l));
+  return InSortedIds(config, input, classes);
 }
 
-absl::StatusOr<MetricValue> OfOneHot(const Config& config, LayerOutput prediction, Expr label) {
-  COHORT_RETURN_IF_ERROR(FitLabel(&label, &prediction));
-  return InTop(config, prediction.value, ArgMax(label));
+absl::StatusOr<MetricValue> OfOneHot(const Config& config, const MetricInput& input) {
+  MetricInput fitted = input;
+  COHORT_RETURN_IF_ERROR(FitLabel(&fitted.label, &fitted.prediction));
+  return InTop(config, fitted, ArgMax(fitted.label));
 }
 
 Argument K() { return Int("k", "The number of predictions that count.").Default(5).AtLeast(1); }
@@ -43,11 +71,13 @@ MetricClass TopKCategoricalAccuracyMetric() {
 }
 
 MetricClass SparseTopKCategoricalAccuracyMetric() {
-  return {.schema = MetricSchema("SparseTopKCategoricalAccuracy", {},
-                                 "Share of the class numbers that are in the top k.",
-                                 {K(), Planned(Bool("from_sorted_ids", "").Default(false))}),
-          .make = OfClassNumbers,
-          .higher_is_better = true};
+  return {
+      .schema = MetricSchema(
+          "SparseTopKCategoricalAccuracy", {}, "Share of the class numbers that are in the top k.",
+          {K(), Bool("from_sorted_ids", "The predictions are class numbers, the best first.")
+                    .Default(false)}),
+      .make = OfClassNumbers,
+      .higher_is_better = true};
 }
 
 }  // namespace cohort

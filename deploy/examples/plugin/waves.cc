@@ -116,31 +116,34 @@ LayerClass ScaleLayer() {
 
 // ---------------------------------------------------------------- a loss: built by the chief
 
-// log(cosh(error)) = |error| + log(1 + exp(-2 |error|)) - log(2), the mean over the last axis.
-absl::StatusOr<Expr> ElementwiseLogCosh(const Config&, LayerOutput prediction, Expr label) {
+// sqrt(1 + error^2) - 1: quadratic near 0 and linear far away. The mean over the last axis.
+absl::StatusOr<Expr> ElementwisePseudoHuber(const Config&, LayerOutput prediction, Expr label) {
   COHORT_RETURN_IF_ERROR(FitLabel(&label, &prediction));
-  const Expr error = Abs(prediction.value - label);
-  return ReduceMean(error + Log(1.0 + Exp(-2.0 * error)) - std::numbers::ln2, {-1});
+  return ReduceMean(Sqrt(1.0 + Square(prediction.value - label)) - 1.0, {-1});
 }
 
-LossClass LogCoshLoss() {
-  return {.schema = LossSchema("LogCosh", {"log_cosh"}, "mean(log(cosh(prediction - label)))", {}),
-          .elementwise = ElementwiseLogCosh};
+LossClass PseudoHuberLoss() {
+  return {.schema = LossSchema("PseudoHuber", {}, "mean(sqrt(1 + (prediction - label)^2) - 1)", {}),
+          .elementwise = ElementwisePseudoHuber};
 }
 
 // ---------------------------------------------------------------- a metric and its finalizer
 
 // The share of the label's variance that the prediction explains: 1 - residual / total. The program
 // adds up four numbers over all batches and workers; the finalizer makes the value of them.
-absl::StatusOr<MetricValue> ExplainedVariance(const Config&, LayerOutput prediction, Expr label) {
+absl::StatusOr<MetricValue> ExplainedVariance(const Config&, const MetricInput& input) {
+  LayerOutput prediction = input.prediction;
+  Expr label = input.label;
   COHORT_RETURN_IF_ERROR(FitLabel(&label, &prediction));
-  MetricValue metric;
-  metric.finalizer.set_class_name("ExplainedVariance");
-  metric.accumulators = {{"residual", ReduceSum(Square(prediction.value - label))},
-                         {"sum", ReduceSum(label)},
-                         {"squares", ReduceSum(Square(label))},
-                         {"count", NumElements(label)}};
-  return metric;
+  Expr weight = BroadcastLike(label.builder()->Scalar(1, label.dtype()), label);
+  if (input.weight.valid()) {
+    COHORT_ASSIGN_OR_RETURN(weight, WeightLike(input.weight, label));
+  }
+  return ValueOf("ExplainedVariance",
+                 {{"residual", ReduceSum(Square(prediction.value - label) * weight)},
+                  {"sum", ReduceSum(label * weight)},
+                  {"squares", ReduceSum(Square(label) * weight)},
+                  {"count", ReduceSum(weight)}});
 }
 
 MetricClass ExplainedVarianceMetric() {
@@ -166,6 +169,6 @@ COHORT_PLUGIN(registry) {
   registry->AddTransform(SinCosTransform);
   registry->AddFinalizer(ExplainedVarianceFinalizer);
   registry->AddLayer(ScaleLayer);
-  registry->AddLoss(LogCoshLoss);
+  registry->AddLoss(PseudoHuberLoss);
   registry->AddMetric(ExplainedVarianceMetric);
 }
