@@ -6,6 +6,7 @@
 
 #include "common/base/printable.h"
 #include "common/model/column_reads.h"
+#include "common/model/input_layers.h"
 #include "common/model/job_check.h"
 #include "common/model/job_defaults.h"
 #include "common/model/job_reader.h"
@@ -72,6 +73,7 @@ absl::Status Read(std::string_view strategy, JobFile* job) {
   JobReader reader(&job->lines);
   COHORT_RETURN_IF_ERROR(reader.ReadMessage(documents[0], "", &job->spec));
   if (!strategy.empty()) job->spec.mutable_strategy()->set_name(std::string(strategy));
+  COHORT_RETURN_IF_ERROR(MoveInputLayers(&job->spec, &job->lines));
   CompleteDefaults(&job->spec);
   COHORT_RETURN_IF_ERROR(CheckJob(job->spec, job->lines));
   job->layers = reader.TakeJsonLayers();

@@ -138,6 +138,11 @@ absl::Status KerasJsonFile::SetWeightedMetrics(const Names& outputs,
 
 absl::Status KerasJsonFile::SetOptimizer(v1::CompileSpec* compile) const {
   return ReadArgument("optimizer", [&](const Json& value) -> absl::Status {
+    if (value.is_object() && StringMember(value, "class_name") == "MultiOptimizer") {
+      return Unimplemented(
+          "MultiOptimizer: write `compile.optimizers` in the job instead, a list of patterns of "
+          "variables' names with an optimizer for each");
+    }
     COHORT_ASSIGN_OR_RETURN(*compile->mutable_optimizer_class(),
                             ReadKerasClass(value, OptimizerSchemas()));
     return absl::OkStatus();

@@ -344,7 +344,12 @@ absl::Status KerasModelReader::ReadConfig(const Json& layer, KerasLayer* result)
     const v1::ConfigValue only = axis->second.list().values(0);
     axis->second = only;
   }
-  if (!IsInput(*result)) {
+  if (result->layer_class->on_data) {
+    // Keras writes what follows from the other arguments.
+    arguments->erase("dtype");
+    arguments->erase("vocabulary_size");
+    if (class_name == "StringLookup") arguments->erase("oov_method");
+  } else if (!IsInput(*result)) {
     COHORT_RETURN_IF_ERROR(CheckDType(config));
     arguments->erase("dtype");
   } else if (batch_shape != nullptr) {

@@ -3,6 +3,7 @@
 
 #include "common/model/activations.h"
 #include "common/model/regularizers.h"
+#include "common/optimizers/constraints.h"
 #include "proto/parameter_server.pb.h"
 
 namespace cohort {
@@ -177,7 +178,7 @@ std::vector<Argument> GatedCellArguments(bool gates) {
   add(InitializerArgument("bias_initializer", "Zeros", "First bias."));
   for (const char* variable : {"kernel", "recurrent", "bias"}) {
     add(RegularizerArgument(fmt::format("{}_regularizer", variable)));
-    add(Planned(fmt::format("{}_constraint", variable)));
+    add(ConstraintArgument(fmt::format("{}_constraint", variable)));
   }
   add(Float("dropout", "Share of the inputs that become 0 in training; the same at all steps.")
           .Default(0)

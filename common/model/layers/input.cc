@@ -45,7 +45,7 @@ LayerClass InputLayer() {
                   "Type of the values; none: int64 for ids of an Embedding and for a column of "
                   "integers that has a dtype, else float. A CSV file states none.")
                .Optional()
-               .OneOf({"float32", "float64", "int32", "int64"}),
+               .OneOf({"float32", "float64", "int32", "int64", "string"}),
            String("feature", "The column; none: the name of the layer, or the only column.")
                .Optional(),
            Planned("batch_size"), Planned("batch_shape"), Planned("tensor"),

@@ -99,6 +99,8 @@ struct LayerClass {
   // The input has keys of rows, which a step must know before it pulls anything. So it must not
   // depend on weights.
   bool takes_keys = false;
+  // It runs where the data is read, and its input is an Input (common/model/input_layers.h).
+  bool on_data = false;
   MaskRule mask = MaskRule::kDrop;
   // None for Input, which the model builder makes itself. Errors: InvalidArgument; the builder
   // keeps errors of ops.

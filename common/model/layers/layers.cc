@@ -1,4 +1,5 @@
 // The registry of layers.
+#include "common/model/layers/data_layers.h"
 #include "common/model/layers/layer.h"
 #include "common/model/layers/layer_list.h"
 
@@ -12,17 +13,23 @@ namespace {
 
 // The most used of keras/src/layers that are missing.
 constexpr std::string_view kPlannedLayers =
-    "AdditiveAttention AlphaDropout Attention AveragePooling3D CategoryEncoding Conv3D Discretization "
-    "EinsumDense Hashing IntegerLookup Lambda MaxPooling3D MultiHeadAttention TimeDistributed";
+    "AdditiveAttention AlphaDropout Attention AveragePooling3D Conv3D EinsumDense Lambda "
+    "MaxPooling3D "
+    "MultiHeadAttention TimeDistributed";
+
+std::vector<LayerClass> AllLayers() {
+#define COHORT_CALL(name) name##Layer(),
+  std::vector<LayerClass> layers = {COHORT_LAYERS(COHORT_CALL)};
+#undef COHORT_CALL
+  for (LayerClass& layer : DataLayers()) layers.push_back(std::move(layer));
+  return layers;
+}
 
 }  // namespace
 
 ClassRegistry<LayerClass>& Layers() {
-#define COHORT_CALL(name) name##Layer(),
-  static auto& layers =
-      *new ClassRegistry<LayerClass>("layer", SchemaSet::Spelling::kExact,
-                                     std::string(kPlannedLayers), {COHORT_LAYERS(COHORT_CALL)});
-#undef COHORT_CALL
+  static auto& layers = *new ClassRegistry<LayerClass>("layer", SchemaSet::Spelling::kExact,
+                                                       std::string(kPlannedLayers), AllLayers());
   return layers;
 }
 

@@ -1,0 +1,93 @@
+// Preprocessing layers of a model, which become transforms of its data.
+#include "common/model/input_layers.h"
+
+#include <catch2/catch.hpp>
+
+#include "common/model/job_file.h"
+#include "common/model/layers/layer.h"
+#include "common/schema/class_schema.h"
+#include "proto/job.pb.h"
+
+namespace cohort {
+namespace {
+
+absl::StatusOr<JobFile> Parse(const std::string& model, const std::string& data = "") {
+  return ParseJob("model:\n" + model +
+                      "compile: {loss: mse}\n"
+                      "data: {batch_size: 8, train: {csv: {path: a.csv}, label: y" +
+                      data + "}}\n",
+                  "job.yaml");
+}
+
+TEST_CASE("preprocessing layers at inputs become transforms of the data") {
+  const auto job = Parse(R"(
+  functional:
+    - Input: {name: job, dtype: string}
+    - Input: {name: where, feature: city, dtype: string}
+    - Input: {name: age}
+    - StringLookup: {inputs: job, vocabulary: [cook, smith], num_oov_indices: 2}
+    - CategoryEncoding: {name: job_vector, inputs: string_lookup, num_tokens: 4}
+    - HashedCrossing: {inputs: [job, where], num_bins: 20, output_mode: one_hot}
+    - Discretization: {inputs: age, num_bins: 3, output_mode: one_hot}
+    - Concatenate: {inputs: [job_vector, hashed_crossing, discretization, age]}
+    - Dense: {inputs: concatenate, units: 1}
+)",
+                         ", transforms: [{column: age, Rescaling: {scale: 2.0}}]");
+  INFO(job.status());
+  REQUIRE(job.ok());
+  std::vector<std::string> layers, transforms;
+  for (const v1::LayerSpec& layer : job->spec.model().layers()) {
+    const auto feature = layer.config().find("feature");
+    layers.push_back(layer.class_name() + " " + layer.name() + " " +
+                     (feature == layer.config().end() ? "" : feature->second.s()));
+  }
+  CHECK(layers == std::vector<std::string>{"Input age ", "Input job_vector job_vector",
+                                           "Input hashed_crossing hashed_crossing",
+                                           "Input discretization discretization", "Concatenate  ",
+                                           "Dense  "});
+  for (const v1::ColumnTransform& transform : job->spec.data().train().transforms()) {
+    std::string columns = transform.column();
+    for (const std::string& column : transform.columns()) columns += column + ",";
+    transforms.push_back(transform.transform_class().class_name() + " " + columns + " " +
+                         transform.output());
+  }
+  CHECK(transforms == std::vector<std::string>{"Rescaling age ", "StringLookup job string_lookup",
+                                               "CategoryEncoding string_lookup job_vector",
+                                               "HashedCrossing job,city, hashed_crossing",
+                                               "Discretization age discretization"});
+  const v1::ClassConfig& lookup = job->spec.data().train().transforms(1).transform_class();
+  CHECK(lookup.config().at("num_oov_indices").i() == 2);
+  CHECK(job->lines.Where("model.layers[5]") == "job.yaml:11");
+}
+
+TEST_CASE("a sequential model begins with a layer that runs where the data is read") {
+  const auto job = Parse(R"(
+  sequential:
+    - Input: {feature: text, dtype: string}
+    - TextVectorization: {output_sequence_length: 5, max_tokens: 100}
+    - Embedding: {input_dim: 100, output_dim: 4}
+    - GlobalAveragePooling1D
+    - Dense: {units: 1}
+)");
+  INFO(job.status());
+  REQUIRE(job.ok());
+  CHECK(job->spec.model().layers_size() == 4);
+  CHECK(job->spec.model().layers(0).config().at("feature").s() == "text_vectorization");
+  REQUIRE(job->spec.data().train().transforms_size() == 1);
+  CHECK(job->spec.data().train().transforms(0).column() == "text");
+}
+
+TEST_CASE("preprocessing in other places is refused by its line") {
+  const auto error = [](const std::string& model) {
+    return std::string(Parse(model).status().message());
+  };
+  CHECK_THAT(error("  sequential:\n    - Input: {feature: x}\n    - Dense: {units: 2}\n"
+                   "    - CategoryEncoding: {num_tokens: 3}\n    - Dense: {units: 1}\n"),
+             Catch::Contains("job.yaml:5: layer \"category_encoding\" (CategoryEncoding): it runs "
+                             "where the data is read, so that it reads an Input"));
+  CHECK_THAT(error("  sequential: [{Hashing: {num_bins: 3}}, {Dense: {units: 1}}]\n"),
+             Catch::Contains("it needs an Input before it that names its column"));
+}
+
+}  // namespace
+}  // namespace cohort
