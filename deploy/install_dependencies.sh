@@ -11,7 +11,7 @@ set -euo pipefail
 build=(
   build-essential ca-certificates cmake ninja-build ccache mold pkg-config
   libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
-  libc-ares-dev libre2-dev libssl-dev zlib1g-dev libzip-dev
+  libc-ares-dev libre2-dev libssl-dev zlib1g-dev libzip-dev libzstd-dev
   libfmt-dev libcli11-dev libyaml-cpp-dev nlohmann-json3-dev
   prometheus-cpp-dev libcivetweb-dev libcurl4-openssl-dev libmicrohttpd-dev
   libjpeg62-turbo-dev libpng-dev libfarmhash-dev
@@ -20,7 +20,7 @@ build=(
 )
 test=(clang libclang-rt-14-dev clang-format llvm python3-venv git procps iproute2 debootstrap openssl file systemd)
 runtime=(
-  libabsl20220623 libgrpc++1.51 libgrpc29 libprotobuf32 libssl3 zlib1g libzip4 libfmt9 libyaml-cpp0.7
+  libabsl20220623 libgrpc++1.51 libgrpc29 libprotobuf32 libssl3 zlib1g libzip4 libzstd1 libfmt9 libyaml-cpp0.7
   libprometheus-cpp-core1.0 libcurl4 libmicrohttpd12 libjpeg62-turbo libpng16-16 libfarmhash0
   libdnnl2 libgomp1 ocl-icd-libopencl1 libhwy1 libmimalloc2.0 libhdf5-103-1 libstdc++6
 )

@@ -14,6 +14,7 @@
 #include "common/data/record_graph.h"
 #include "common/data/source_class.h"
 #include "common/data/transform.h"
+#include "common/data/word_columns.h"
 #include "proto/job.pb.h"
 
 namespace cohort {
@@ -43,7 +44,7 @@ constexpr size_t kLongestFingerprint = 64;
 
 // Returns the columns of a source that reads records by index.
 absl::StatusOr<Table> TableOf(const std::string& name, std::shared_ptr<const RecordSource> source,
-                              const RowRange& range) {
+                              const RowRange& range, const ColumnUse& use) {
   if (source == nullptr) return Internal("the source {} has opened nothing", name);
   COHORT_ASSIGN_OR_RETURN(const RowRange rows, ClampRange(range, source->num_records()));
   Table table;
@@ -53,9 +54,21 @@ absl::StatusOr<Table> TableOf(const std::string& name, std::shared_ptr<const Rec
                              fingerprint.size() <= kLongestFingerprint
                                  ? fingerprint
                                  : fmt::format("{:016x}", Fnv1a(fingerprint)));
-  table.graph = std::make_shared<RecordGraph>(name, source, rows.skip);
   table.warnings = source->warnings();
+  COHORT_RETURN_IF_ERROR(
+      Annotate(AddWordColumns(*source, rows, use, &table), fmt::format("source {}", name)));
+  std::shared_ptr<const RecordSource> read = source;
+  if (std::any_of(table.columns.begin(), table.columns.end(),
+                  [](const Column& words) { return words.codes != nullptr; })) {
+    table.memory = std::make_shared<MemorySource>(rows.take, source, rows.skip);
+    table.place = [source, skip = rows.skip](uint64_t record, std::string_view column) {
+      return source->Place(skip + record, column);
+    };
+    read = table.memory;
+  }
+  table.graph = std::make_shared<RecordGraph>(name, read, rows.skip);
   std::set<std::string> seen;
+  for (const Column& words : table.columns) seen.insert(words.name);
   for (size_t i = 0; i < source->columns().size(); ++i) {
     const FeatureType& type = source->columns()[i];
     COHORT_RETURN_IF_ERROR(Annotate(CheckColumnType(type.dtype, type.dims),
@@ -93,7 +106,7 @@ absl::StatusOr<Table> OpenSource(const v1::DatasetSpec& spec, const DataOptions&
   }
   if (!source->open) return Internal("the source {} has no function `open`", source->schema.name);
   COHORT_ASSIGN_OR_RETURN(auto records, source->open(config, {options}));
-  return TableOf(source->schema.name, std::move(records), range);
+  return TableOf(source->schema.name, std::move(records), range, UseOfColumns(spec));
 }
 
 // Returns the records with all transforms applied. The transforms of `spec` get the arguments that
@@ -189,7 +202,8 @@ absl::StatusOr<std::shared_ptr<const Dataset>> Dataset::Open(const v1::DatasetSp
     dataset->checks_.push_back(std::move(check));
   }
   dataset->warnings_ = std::move(table.warnings);
-  dataset->computes_records_ = table.memory == nullptr || table.graph->has_transforms();
+  dataset->computes_records_ =
+      table.memory == nullptr || table.memory->is_beside_another() || table.graph->has_transforms();
   dataset->graph_ = table.graph;
   const auto labels = dataset->FindFeatures(LabelsOf(spec));
   if (!labels.ok()) return Annotate(labels.status(), "label");

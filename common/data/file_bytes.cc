@@ -5,12 +5,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <utility>
 #include <vector>
 
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
+#include "common/data/files/remote_file.h"
 #include "common/os/open_file.h"
 
 namespace cohort {
@@ -45,7 +44,10 @@ absl::Status ReadAt(const UniqueFd& fd, const std::string& path, uint64_t offset
 
 absl::StatusOr<FileBytes> FileBytes::Open(const InputFile& file, const DataOptions& options) {
   if (file.path.empty()) return InvalidArgument("a data source names no file");
-  const std::string path = options.PathOf(file.path);
+  std::string path = options.PathOf(file.path);
+  if (IsRemote(file.path)) {
+    COHORT_ASSIGN_OR_RETURN(path, FetchFile(file.path, file.sha256));
+  }
   auto fd = OpenRegularFile(path);
   if (absl::IsNotFound(fd.status())) return MissingFile(file, path, options);
   if (absl::IsDataLoss(fd.status())) return Annotate(fd.status(), "the data file");
@@ -54,21 +56,7 @@ absl::StatusOr<FileBytes> FileBytes::Open(const InputFile& file, const DataOptio
   return FileBytes(file.path, *std::move(fd), size);
 }
 
-absl::StatusOr<FileBytes> FileBytes::Unpack(const InputFile& file, const DataOptions& options) {
-  COHORT_ASSIGN_OR_RETURN(std::string bytes, ReadInputFile(file, options));
-  FileBytes unpacked(file.path, UniqueFd(), bytes.size());
-  unpacked.unpacked_ = std::make_shared<const std::string>(std::move(bytes));
-  return unpacked;
-}
-
 absl::Status FileBytes::Read(uint64_t offset, std::span<std::byte> out) const {
-  if (unpacked_ != nullptr) {
-    if (offset > size_ || out.size() > size_ - offset) {
-      return DataLoss("{}: ends at byte {}, too early", path_, size_);
-    }
-    std::memcpy(out.data(), unpacked_->data() + offset, out.size());
-    return absl::OkStatus();
-  }
   return ReadAt(fd_, path_, offset, out);
 }
 

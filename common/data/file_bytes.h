@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 
@@ -17,10 +16,14 @@ namespace cohort {
 // A data file that is read in pieces, so that it need not fit into memory. Thread-safe.
 class FileBytes {
  public:
-  // Errors: NotFound as ReadInputFile; DataLoss for what is no regular file.
+  // An address (https://..., s3://...) is first fetched into the cache (files/remote_file.h).
+  // Errors: NotFound as ReadInputFile; DataLoss for what is no regular file; those of FetchFile.
   static absl::StatusOr<FileBytes> Open(const InputFile& file, const DataOptions& options);
-  // Unpacks a file of gzip into memory. Errors: those of ReadInputFile.
-  static absl::StatusOr<FileBytes> Unpack(const InputFile& file, const DataOptions& options);
+
+  // The contents of the file `path` in another form, as inflated ones, which `fd` has.
+  static FileBytes OfContents(std::string path, UniqueFd fd, uint64_t size) {
+    return {std::move(path), std::move(fd), size};
+  }
 
   const std::string& path() const { return path_; }  // as the spec names it
   uint64_t size() const { return size_; }
@@ -41,7 +44,6 @@ class FileBytes {
   std::string path_;
   UniqueFd fd_;
   uint64_t size_;
-  std::shared_ptr<const std::string> unpacked_;  // null: the bytes are those of the file
 };
 
 // Reads a whole file, given by its path in this process, into `bytes`, whose memory is reused.

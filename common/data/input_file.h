@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "common/data/data_options.h"
 
@@ -19,18 +18,18 @@ struct InputFile {
   std::string sha256;  // checksum of the file before it is inflated, hex; "" = not checked
 };
 
-// NotFound: where to get the file and where to put it. `path` is that of this process.
+// True if the path stands for the files that it matches: it has `*`, `?` or `[`.
+bool IsPattern(std::string_view path);
+
+// NotFound: where to get the file (or the files of a pattern) and where to put it. `path` is that
+// of this process.
 absl::Status MissingFile(const InputFile& file, const std::string& path,
                          const DataOptions& options);
 
-// The files that a pattern matches, sorted, as the spec would name them; the pattern itself if it
-// has no wildcard. Errors: those of MissingFile if there is none.
-absl::StatusOr<std::vector<std::string>> FindInputFiles(const InputFile& pattern,
-                                                        const DataOptions& options);
-
-// Reads a whole file, checks its SHA-256, and inflates it if its first bytes show gzip. Sets
-// `crc32`, if it is not null, to the checksum of the result. Errors: NotFound with the address, the
-// checksum and COHORT_DATA_DIR; DataLoss (checksum, gzip stream) with file and offset.
+// Reads a whole file, checks its SHA-256, and inflates it if its first bytes show gzip or zstd.
+// Sets `crc32`, if it is not null, to the checksum of the result. Errors: NotFound with the
+// address, the checksum and COHORT_DATA_DIR; DataLoss (checksum, packed stream) with file and
+// offset.
 absl::StatusOr<std::string> ReadInputFile(const InputFile& file, const DataOptions& options,
                                           uint32_t* crc32 = nullptr);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/base/status.h"
 #include "common/data/convert.h"
 
 namespace cohort {
@@ -61,9 +62,20 @@ size_t MemorySource::Add(const Column& column) {
 
 absl::Status MemorySource::ReadBatch(std::span<const uint64_t> records, bool training,
                                      std::span<const std::span<std::byte>> values) const {
-  for (size_t c = 0; c < columns_.size(); ++c) {
+  const size_t other = columns_.size() - values_.size();
+  const auto is_needed = [](std::span<std::byte> column) { return !column.empty(); };
+  if (std::any_of(values.begin(), values.begin() + static_cast<ptrdiff_t>(other), is_needed)) {
+    COHORT_RETURN_IF_ERROR(beside_->ReadBatch(records, training, values.first(other)));
+  }
+  std::vector<uint64_t> shifted;
+  if (first_ > 0) {
+    shifted.assign(records.begin(), records.end());
+    for (uint64_t& record : shifted) record -= first_;
+    records = shifted;
+  }
+  for (size_t c = other; c < columns_.size(); ++c) {
     if (values[c].empty()) continue;
-    const auto& [stored, bytes, scale, offset] = values_[c];
+    const auto& [stored, bytes, scale, offset] = values_[c - other];
     const DType dtype = columns_[c].dtype;
     const size_t row_bytes = values[c].size() / records.size();
     if (stored == dtype && scale == 1 && offset == 0) {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/data/record_source.h"
@@ -11,17 +12,28 @@
 namespace cohort {
 
 // Columns of numbers in memory. Bytes stay bytes (a quarter of the memory of float32), and are
-// converted and scaled when they are read. Numbers of other dtypes are converted once.
+// converted and scaled when they are read. Numbers of other dtypes are converted once. They may
+// stand beside the columns of another source, whose records are read when they are used.
 class MemorySource : public RecordSource {
  public:
   explicit MemorySource(uint64_t records) : records_(records) {}
+  // Record 0 in memory is the record `first` of `beside`. Records have the numbers of `beside`.
+  MemorySource(uint64_t records, std::shared_ptr<const RecordSource> beside, uint64_t first)
+      : records_(records),
+        beside_(std::move(beside)),
+        first_(first),
+        columns_(beside_->columns()) {}
+  bool is_beside_another() const { return beside_ != nullptr; }
 
   // Adds a column of numbers, before the first record is read. Returns its position.
   size_t Add(const Column& column);
 
-  uint64_t num_records() const override { return records_; }
+  uint64_t num_records() const override { return first_ + records_; }
   const std::vector<FeatureType>& columns() const override { return columns_; }
   std::string fingerprint() const override { return ""; }  // that of a table names its files
+  std::string Place(uint64_t record, std::string_view column) const override {
+    return beside_ ? beside_->Place(record, column) : RecordSource::Place(record, column);
+  }
   absl::Status Read(const RecordContext& context,
                     std::span<const std::span<std::byte>> values) const override {
     return ReadBatch({&context.record, 1}, context.training, values);
@@ -39,8 +51,10 @@ class MemorySource : public RecordSource {
   };
 
   const uint64_t records_;
-  std::vector<FeatureType> columns_;
-  std::vector<Values> values_;  // by column
+  const std::shared_ptr<const RecordSource> beside_;  // may be null
+  const uint64_t first_ = 0;
+  std::vector<FeatureType> columns_;  // those of `beside_`, and those in memory
+  std::vector<Values> values_;        // by column in memory
 };
 
 }  // namespace cohort

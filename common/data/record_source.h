@@ -1,10 +1,12 @@
 #ifndef COHORT_COMMON_DATA_RECORD_SOURCE_H_
 #define COHORT_COMMON_DATA_RECORD_SOURCE_H_
 
+#include <absl/functional/function_ref.h>
 #include <absl/status/status.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,7 +36,7 @@ class RecordSource {
   virtual ~RecordSource() = default;
 
   virtual uint64_t num_records() const = 0;
-  // Columns of numbers. A source of words keeps a vocabulary and gives their numbers.
+  // Columns of numbers. Those of words are word_columns().
   virtual const std::vector<FeatureType>& columns() const = 0;
   // Identifies the contents, such as a checksum of the files or their names, sizes and dates. Two
   // processes read the same records if and only if the texts are equal. The chief compares the
@@ -43,6 +45,16 @@ class RecordSource {
 
   // What a person should know of the records, one line each: how many are corrupt and left out.
   virtual std::vector<std::string> warnings() const { return {}; }
+
+  // Columns of words, whose dtype is kInvalid. The words that a transform looks up are read once,
+  // when the dataset is opened, and kept in memory as the numbers of distinct words.
+  virtual const std::vector<FeatureType>& word_columns() const {
+    static const auto& none = *new std::vector<FeatureType>();
+    return none;
+  }
+  // What the files have and no column can be made of, and why: "a.jsonl: \"age\" is missing on line
+  // 7". A model that reads such a column is refused with this text.
+  virtual std::map<std::string, std::string> no_features() const { return {}; }
 
   // Names the place of a record's column in the files, for errors: "a.npy: row 3".
   virtual std::string Place(uint64_t record, std::string_view /*column*/) const {
@@ -55,6 +67,14 @@ class RecordSource {
   // caller adds the names of the source and the record to the message.
   virtual absl::Status Read(const RecordContext& context,
                             std::span<const std::span<std::byte>> values) const = 0;
+
+  // Calls `add(i, word)` for all words of a record in the column `columns[i]` of word_columns(), in
+  // their order, for each i. Errors: as Read.
+  using AddWord = absl::FunctionRef<void(size_t i, std::string_view word)>;
+  virtual absl::Status ReadWords(uint64_t /*record*/, std::span<const size_t> /*columns*/,
+                                 AddWord /*add*/) const {
+    return Internal("a source of words lacks ReadWords");
+  }
 
   // Writes several records, one after another: `values[i]` has memory for column i of all of
   // them, or none. By default it calls Read for each; a source in memory copies them faster.

@@ -245,40 +245,6 @@ TEST_CASE("CSV as spreadsheets write it: a mark, semicolons, decimal commas, emp
   CHECK(table->place(2, "") == "t: line 5");
 }
 
-TEST_CASE("lines of JSON are records") {
-  const std::string text =
-      "{\"id\": 9007199254740993, \"price\": 1.5, \"ok\": true, \"word\": \"a, b\"}\n\n"
-      "{\"word\": null, \"price\": -2, \"id\": 4}\n";
-  CellFormat format;
-  format.missing = 0;
-  const ColumnUse use{.text = {"word"}, .numbers = {"id", "price", "ok"}};
-  const auto table = ParseJsonLines(text, format, use, {}, "t.jsonl");
-  INFO(table.status());
-  REQUIRE(table.ok());
-  std::map<std::string, const Column*> columns;
-  for (const Column& column : table->columns) columns[column.name] = &column;
-  REQUIRE(columns.size() == 4);
-  int64_t ids[2], oks[2];
-  double prices[2];
-  std::memcpy(ids, columns["id"]->values->data(), sizeof(ids));
-  std::memcpy(oks, columns["ok"]->values->data(), sizeof(oks));
-  std::memcpy(prices, columns["price"]->values->data(), sizeof(prices));
-  CHECK((ids[0] == 9007199254740993 && ids[1] == 4));
-  CHECK((oks[0] == 1 && oks[1] == 0));
-  CHECK((prices[0] == 1.5 && prices[1] == -2));
-  CHECK(*columns["word"]->words == std::vector<std::string>{"a, b", ""});
-  CHECK(table->place(1, "") == "t.jsonl: line 3");
-  const auto problem = [&](std::string_view lines) {
-    return testing::Message(ParseJsonLines(lines, format, use, {}, "t.jsonl").status());
-  };
-  CHECK(Contains(problem("{\"id\": 1}\n{\"id\": 1"), "t.jsonl: line 2: is no object of JSON"));
-  CHECK(Contains(problem("[1]\n"), "t.jsonl: line 1: is no object of JSON"));
-  CHECK(Contains(problem("{\"id\": [1]}\n"), "line 1: \"id\" is a list or an object"));
-  CHECK(
-      Contains(problem("{\"id\": 1}\n{\"idd\": 1}\n"), "line 2: the first record has no \"idd\""));
-  CHECK(Contains(problem("\n"), "t.jsonl: has no records"));
-}
-
 TEST_CASE("a CSV source has several files, also by a pattern") {
   testing::TestDirectory dir;
   dir.Write("p-0.csv", "a,b\n1,2\n3,4\n");

@@ -151,8 +151,8 @@ TEST_CASE("damaged record files are refused, or read up to the damage") {
   const auto write = [&](const std::string& bytes) {
     return testing::TfRecordSpec({directory.Write("a.tfrecord", bytes)});
   };
-  const std::string packed = testing::Gzip(good);
-  CHECK(Contains(RecordFileError(write(packed.substr(0, packed.size() - 9))), "gzip stream"));
+  CHECK(Contains(RecordFileError(write(testing::Gzip(good).substr(0, 100))),
+                 "the gzip stream ends too early, at byte 100"));
   CHECK(Contains(RecordFileError(write("")), "the files have no records"));
   CHECK(Contains(RecordFileError(write(good.substr(0, good.size() - 1))),
                  "a.tfrecord: record 2 at byte "));
@@ -161,7 +161,7 @@ TEST_CASE("damaged record files are refused, or read up to the damage") {
   CHECK(Contains(RecordFileError(write(length)),
                  "record 0 at byte 0: the checksum of its length differs"));
   CHECK(Contains(RecordFileError(testing::TfRecordSpec({directory / "none-*"})),
-                 "none-* does not exist"));
+                 "no file matches the pattern " + directory.path() + "/none-*"));
 
   std::string data = good;
   data[40] ^= 1;

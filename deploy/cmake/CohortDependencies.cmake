@@ -13,6 +13,7 @@ find_package(dnnl CONFIG REQUIRED)
 find_package(hwy CONFIG REQUIRED)
 find_package(ZLIB REQUIRED)
 pkg_check_modules(libzip REQUIRED IMPORTED_TARGET libzip)
+pkg_check_modules(libzstd IMPORTED_TARGET libzstd)
 find_package(OpenSSL REQUIRED)
 find_package(nlohmann_json CONFIG REQUIRED)
 # It reads the weights of Keras; without it a job that asks for them is refused.

@@ -51,7 +51,8 @@ FuzzTarget target = {};
 
 const FuzzTarget kTargets[] = {SafetensorsTarget(), ManifestTarget(),  JournalTarget(),
                                PushPullTarget(),    KerasJsonTarget(), NpyTarget(),
-                               NpzTarget(),         TfRecordTarget(),  ImageTarget()};
+                               NpzTarget(),         TfRecordTarget(),  ImageTarget(),
+                               JsonLinesTarget(),   LibsvmTarget()};
 
 // Returns the directory of the corpus.
 std::string WriteSeeds() {

@@ -26,6 +26,8 @@ FuzzTarget KerasJsonTarget();
 FuzzTarget NpyTarget();
 FuzzTarget NpzTarget();
 FuzzTarget TfRecordTarget();
+FuzzTarget JsonLinesTarget();
+FuzzTarget LibsvmTarget();
 FuzzTarget ImageTarget();
 
 // The path of a file in memory that has these bytes until the next call.

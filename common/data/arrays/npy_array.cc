@@ -30,7 +30,12 @@ class HeaderText {
       std::string_view key, value;
       if (!TakeString(&key) || !Take(':')) return Damaged();
       if (key == "descr") {
-        if (!TakeString(&value)) return NotSupported("has fields: a structured array");
+        if (!TakeString(&value)) {
+          return NotSupported(
+              "has fields, as pandas' to_records writes it: save each column as an array of its "
+              "own, "
+              "or the frame as CSV or Parquet");
+        }
         COHORT_RETURN_IF_ERROR(ReadType(value, header));
       } else if (key == "fortran_order") {
         if (TakeWord("True")) {
@@ -94,6 +99,25 @@ class HeaderText {
     return true;
   }
 
+  // What to do about a type that is not read.
+  static std::string_view HintOf(std::string_view type) {
+    switch (type.empty() ? '\0' : type[0]) {
+      case 'O':
+        return ", Python objects, as pandas keeps text and mixed columns: save numbers "
+               "(frame[column].to_numpy(dtype='float32')), or the frame as CSV or Parquet";
+      case 'U':
+      case 'S':
+        return ", text: save the numbers of the words, or the words as CSV or JSON lines";
+      case 'M':
+      case 'm':
+        return ", dates or times: save array.astype('int64')";
+      case 'u':
+        return ": save array.astype('int64')";
+      default:
+        return "";
+    }
+  }
+
   absl::Status ReadType(std::string_view type, NpyHeader* header) {
     const std::string_view given = type;
     if (!type.empty() && std::string_view("<>|=").find(type[0]) != std::string_view::npos) {
@@ -104,8 +128,8 @@ class HeaderText {
                                            "i4", "i8", "f2", "f4", "f8"};
     if (std::find(std::begin(kKnown), std::end(kKnown), type) == std::end(kKnown)) {
       return NotSupported(fmt::format(
-          "has numpy's dtype '{}'; bool, integers up to int64 and floats up to float64 are read",
-          PrintableLine(given.substr(0, 60))));
+          "has numpy's dtype '{}'{}; bool, integers up to int64 and floats up to float64 are read",
+          PrintableLine(given.substr(0, 60)), HintOf(type)));
     }
     header->kind = type[0];
     header->item_bytes = static_cast<size_t>(type[1] - '0');

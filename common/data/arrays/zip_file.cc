@@ -8,14 +8,9 @@
 #include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/base/unique_fd.h"
+#include "common/data/files/compression.h"
 
 namespace cohort {
-namespace {
-
-// An array that inflates to more is refused: it is kept in memory.
-constexpr uint64_t kMaxInflatedBytes = uint64_t{16} << 30;
-
-}  // namespace
 
 void ZipFile::Close::operator()(zip* archive) const { zip_discard(archive); }
 void ZipFile::Close::operator()(zip_file* member) const { zip_fclose(member); }
@@ -73,7 +68,8 @@ absl::StatusOr<ZipMember> ZipFile::ReadEntry(uint64_t index) {
 }
 
 absl::StatusOr<std::string> ZipFile::Read(const ZipMember& member) {
-  // Deflate packs by a factor of at most 1032.
+  // An array that inflates to more is refused: it is kept in memory. Deflate packs by a factor of
+  // at most 1032.
   if (member.bytes > kMaxInflatedBytes || member.bytes / 1032 > member.packed) {
     return DataLoss("{}: {} inflates to {} bytes, which is too large", path_,
                     PrintableLine(member.name), member.bytes);

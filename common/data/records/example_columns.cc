@@ -20,21 +20,10 @@ struct FeatureKind {
 
 constexpr std::string_view kImage = "image";
 
-absl::Status ShapeDiffers(const FeatureType& column, size_t numbers) {
-  return DataLoss("has {} numbers, and the shape {} needs {}", numbers, DimsToString(column.dims),
-                  NumElements(column.dims));
-}
-
 template <typename Values>
-absl::Status CopyNumbers(const FeatureType& column, DType stored, const Values& values,
+absl::Status CopyNumbers(const RecordField& field, DType stored, const Values& values,
                          std::span<std::byte> out) {
-  if (values.size() != NumElements(column.dims)) {
-    return ShapeDiffers(column, static_cast<size_t>(values.size()));
-  }
-  if (out.empty()) return absl::OkStatus();
-  ConvertNumbers(stored, values.data(), column.dtype, out.data(),
-                 static_cast<size_t>(values.size()));
-  return absl::OkStatus();
+  return field.WriteNumbers(stored, values.data(), static_cast<size_t>(values.size()), out);
 }
 
 // Errors: DataLoss if an integer column cannot hold all of the numbers: one has a fraction, or is
@@ -61,34 +50,57 @@ absl::Status CheckRange(const FeatureType& column, const Values& values) {
 }
 
 // A string of bytes is the memory of a uint8 tensor.
-absl::Status CopyBytes(const FeatureType& column, const v1::TfBytesList& list,
+absl::Status CopyBytes(const RecordField& field, const v1::TfBytesList& list,
                        std::span<std::byte> out) {
-  if (column.dtype != DType::kUint8 || list.value_size() != 1) {
-    return DataLoss("is text: an encoded image is read by `image: {{}}`, bytes by dtype uint8");
+  if (field.type.dtype != DType::kUint8 || list.value_size() != 1) {
+    return DataLoss(
+        "is text: an encoded image is read by `image: {{}}`, words by `words: {{}}`, bytes by "
+        "dtype "
+        "uint8");
   }
-  if (static_cast<int64_t>(list.value(0).size()) != NumElements(column.dims)) {
-    return ShapeDiffers(column, list.value(0).size());
-  }
-  if (!out.empty()) std::memcpy(out.data(), list.value(0).data(), out.size());
-  return absl::OkStatus();
+  const std::string& bytes = list.value(0);
+  return field.WriteNumbers(DType::kUint8, bytes.data(), bytes.size(), out);
 }
 
 // `out` may be empty: then the numbers are only checked.
-absl::Status DecodeNumbers(const FeatureType& column, const v1::TfFeature& feature,
+absl::Status DecodeNumbers(const RecordField& field, const v1::TfFeature& feature,
                            std::span<std::byte> out) {
   switch (feature.kind_case()) {
     case v1::TfFeature::kFloatList:
-      COHORT_RETURN_IF_ERROR(CheckRange(column, feature.float_list().value()));
-      return CopyNumbers(column, DType::kFloat32, feature.float_list().value(), out);
+      COHORT_RETURN_IF_ERROR(CheckRange(field.type, feature.float_list().value()));
+      return CopyNumbers(field, DType::kFloat32, feature.float_list().value(), out);
     case v1::TfFeature::kInt64List:
-      COHORT_RETURN_IF_ERROR(CheckRange(column, feature.int64_list().value()));
-      return CopyNumbers(column, DType::kInt64, feature.int64_list().value(), out);
+      COHORT_RETURN_IF_ERROR(CheckRange(field.type, feature.int64_list().value()));
+      return CopyNumbers(field, DType::kInt64, feature.int64_list().value(), out);
     case v1::TfFeature::kBytesList:
-      return CopyBytes(column, feature.bytes_list(), out);
+      return CopyBytes(field, feature.bytes_list(), out);
     case v1::TfFeature::KIND_NOT_SET:
       break;
   }
-  return ShapeDiffers(column, 0);
+  return field.WriteMissing(out);
+}
+
+// Calls `add` for each word of a record. Errors: DataLoss for numbers with fractions.
+absl::Status DecodeWords(const RecordField& field, const v1::TfFeature& feature,
+                         absl::FunctionRef<void(std::string_view word)> add) {
+  std::vector<std::string> numbers;  // as words
+  std::vector<std::string_view> words;
+  if (feature.kind_case() == v1::TfFeature::kInt64List) {
+    for (const int64_t number : feature.int64_list().value()) {
+      numbers.push_back(fmt::format("{}", number));
+    }
+    words.assign(numbers.begin(), numbers.end());
+  } else if (feature.kind_case() == v1::TfFeature::kBytesList) {
+    words.assign(feature.bytes_list().value().begin(), feature.bytes_list().value().end());
+  } else if (feature.kind_case() == v1::TfFeature::kFloatList) {
+    return DataLoss("has floating point numbers; words are text or integers");
+  } else if (field.missing_word) {
+    words.assign(field.elements(), *field.missing_word);
+  }
+  COHORT_ASSIGN_OR_RETURN(const size_t used, field.UsedOf(words.size()));
+  for (size_t i = 0; i < used; ++i) add(words[i]);
+  for (size_t i = used; i < field.elements(); ++i) add(*field.word_padding);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string_view> EncodedImage(const v1::TfFeature& feature) {
@@ -96,29 +108,35 @@ absl::StatusOr<std::string_view> EncodedImage(const v1::TfFeature& feature) {
   return DataLoss("has {} strings of bytes; an image is one", feature.bytes_list().value_size());
 }
 
-// Calls `use(column, feature)` for each column that `wanted(column)`.
+absl::Status NoFeature(const std::string& name, const v1::TfFeatures& features) {
+  std::vector<std::string> names;
+  for (const auto& feature : features.feature()) names.push_back(feature.name());
+  std::sort(names.begin(), names.end());
+  return DataLoss("has no feature \"{}\"; it has {}", name,
+                  PrintableLine(fmt::format("{}", fmt::join(names, ", "))));
+}
+
+// Calls `use(i, feature)` for each field that `wanted(i)`.
 template <typename Wanted, typename Use>
-absl::Status WithFeatures(std::string_view record, const std::vector<FeatureType>& columns,
+absl::Status WithFeatures(std::string_view record, const std::vector<RecordField>& fields,
                           const Wanted& wanted, const Use& use) {
   v1::TfExample example;
   if (!example.ParseFromArray(record.data(), static_cast<int>(record.size()))) {
     return DataLoss("is not a tf.Example");
   }
-  for (size_t i = 0; i < columns.size(); ++i) {
+  static const v1::TfFeature& none = *new v1::TfFeature();
+  for (size_t i = 0; i < fields.size(); ++i) {
     if (!wanted(i)) continue;
+    const std::string& name = fields[i].type.name;
     const auto& features = example.features().feature();
-    const auto found = std::find_if(features.begin(), features.end(), [&](const auto& feature) {
-      return feature.name() == columns[i].name;
-    });
-    if (found == features.end()) {
-      std::vector<std::string> names;
-      for (const auto& feature : features) names.push_back(feature.name());
-      std::sort(names.begin(), names.end());
-      return DataLoss("has no feature \"{}\"; it has {}", columns[i].name,
-                      PrintableLine(fmt::format("{}", fmt::join(names, ", "))));
+    const auto found = std::find_if(features.begin(), features.end(),
+                                    [&](const auto& feature) { return feature.name() == name; });
+    if (found == features.end() && !fields[i].may_be_missing()) {
+      return NoFeature(name, example.features());
     }
-    COHORT_RETURN_IF_ERROR(Annotate(use(i, found->value()),
-                                    fmt::format("feature \"{}\"", PrintableLine(columns[i].name))));
+    const v1::TfFeature& feature = found == features.end() ? none : found->value();
+    COHORT_RETURN_IF_ERROR(
+        Annotate(use(i, feature), fmt::format("feature \"{}\"", PrintableLine(name))));
   }
   return absl::OkStatus();
 }
@@ -126,20 +144,13 @@ absl::Status WithFeatures(std::string_view record, const std::vector<FeatureType
 }  // namespace
 
 const SchemaSet& FeatureKinds() {
-  static const auto& kinds = *new ClassRegistry<FeatureKind>(
-      "feature kind", SchemaSet::Spelling::kAnyCase, "",
-      {{.schema = {.name = std::string(kImage),
-                   .doc = "An encoded JPEG or PNG.",
-                   .arguments = ImageColumn::Arguments({})}},
-       {.schema = {
-            .name = "tensor",
-            .doc = "Numbers, as many in every record.",
-            .arguments = {String("dtype", "The type of the column.")
-                              .Default("float32")
-                              .OneOf({"float32", "float64", "int32", "int64", "uint8", "bool"}),
-                          Ints("shape", "Of a record; []: one number.")
-                              .Default(std::vector<int64_t>{})
-                              .AtLeast(1)}}}});
+  static const auto& kinds =
+      *new ClassRegistry<FeatureKind>("feature kind", SchemaSet::Spelling::kAnyCase, "",
+                                      {{.schema = {.name = std::string(kImage),
+                                                   .doc = "An encoded JPEG or PNG.",
+                                                   .arguments = ImageColumn::Arguments({})}},
+                                       {.schema = TensorFieldSchema({})},
+                                       {.schema = WordsFieldSchema({})}});
   return kinds;
 }
 
@@ -148,19 +159,23 @@ absl::StatusOr<ExampleColumns> ExampleColumns::Create(
   if (features.empty()) return InvalidArgument("`features` names no feature");
   ExampleColumns made;
   for (const auto& [name, config] : features) {
-    const Config arguments(config);
-    const auto at = [&name = name](absl::Status status) { return Annotate(status, name); };
     if (config.class_name() == kImage) {
-      COHORT_RETURN_IF_ERROR(at(ImageColumn::Check(arguments)));
+      const Config arguments(config);
+      COHORT_RETURN_IF_ERROR(Annotate(ImageColumn::Check(arguments), name));
       const ImageColumn& image = *made.images_.emplace_back(arguments);
       made.columns_.push_back({name, DType::kFloat32, image.dims()});
+      made.fields_.push_back({.type = made.columns_.back()});
+      continue;
+    }
+    COHORT_ASSIGN_OR_RETURN(RecordField field, MakeRecordField(name, config));
+    if (field.is_words()) {
+      made.word_columns_.push_back(field.type);
+      made.word_fields_.push_back(std::move(field));
       continue;
     }
     made.images_.emplace_back();
-    made.columns_.push_back(
-        {name, *DTypeFromName(arguments.String("dtype")), arguments.Ints("shape")});
-    COHORT_RETURN_IF_ERROR(
-        at(CheckColumnType(made.columns_.back().dtype, made.columns_.back().dims)));
+    made.columns_.push_back(field.type);
+    made.fields_.push_back(std::move(field));
   }
   return made;
 }
@@ -168,19 +183,37 @@ absl::StatusOr<ExampleColumns> ExampleColumns::Create(
 absl::Status ExampleColumns::Decode(std::string_view record,
                                     std::span<const std::span<std::byte>> values) const {
   return WithFeatures(
-      record, columns_, [&](size_t i) { return !values[i].empty(); },
+      record, fields_, [&](size_t i) { return !values[i].empty(); },
       [&](size_t i, const v1::TfFeature& feature) -> absl::Status {
-        if (!images_[i]) return DecodeNumbers(columns_[i], feature, values[i]);
+        if (!images_[i]) return DecodeNumbers(fields_[i], feature, values[i]);
         COHORT_ASSIGN_OR_RETURN(const std::string_view image, EncodedImage(feature));
         return images_[i]->Decode(image, values[i]);
       });
 }
 
-absl::Status ExampleColumns::Check(std::string_view record) const {
+absl::Status ExampleColumns::DecodeWordsOf(std::string_view record, std::span<const size_t> columns,
+                                           RecordSource::AddWord add) const {
+  const auto place = [&](size_t field) {
+    return std::find(columns.begin(), columns.end(), field) - columns.begin();
+  };
   return WithFeatures(
-      record, columns_, [](size_t) { return true; },
-      [&](size_t i, const v1::TfFeature& feature) -> absl::Status {
-        if (!images_[i]) return DecodeNumbers(columns_[i], feature, {});
+      record, word_fields_,
+      [&](size_t i) { return place(i) < static_cast<ptrdiff_t>(columns.size()); },
+      [&](size_t i, const v1::TfFeature& feature) {
+        const auto at = static_cast<size_t>(place(i));
+        return DecodeWords(word_fields_[i], feature, [&](std::string_view word) { add(at, word); });
+      });
+}
+
+absl::Status ExampleColumns::Check(std::string_view record) const {
+  const auto all = [](size_t) { return true; };
+  COHORT_RETURN_IF_ERROR(
+      WithFeatures(record, word_fields_, all, [&](size_t i, const v1::TfFeature& feature) {
+        return DecodeWords(word_fields_[i], feature, [](std::string_view) {});
+      }));
+  return WithFeatures(
+      record, fields_, all, [&](size_t i, const v1::TfFeature& feature) -> absl::Status {
+        if (!images_[i]) return DecodeNumbers(fields_[i], feature, {});
         COHORT_ASSIGN_OR_RETURN(const std::string_view image, EncodedImage(feature));
         return images_[i]->CheckImage(image);
       });

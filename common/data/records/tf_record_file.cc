@@ -5,6 +5,7 @@
 
 #include "common/base/crc32c.h"
 #include "common/base/status.h"
+#include "common/data/files/compression.h"
 
 namespace cohort {
 namespace {
@@ -19,13 +20,9 @@ absl::StatusOr<TfRecordFile> TfRecordFile::Open(const InputFile& file, const Dat
                                                 absl::Status* torn) {
   COHORT_ASSIGN_OR_RETURN(FileBytes bytes, FileBytes::Open(file, options));
   TfRecordFile records(std::move(bytes));
-  std::array<std::byte, 2> start = {};
-  if (records.file_.size() >= start.size()) {
-    COHORT_RETURN_IF_ERROR(records.file_.Read(0, start));
-    // As a length, these bytes of gzip would need the right checksum.
-    if (start[0] == std::byte{0x1f} && start[1] == std::byte{0x8b} && !records.ReadLength(0).ok()) {
-      COHORT_ASSIGN_OR_RETURN(records.file_, FileBytes::Unpack(file, options));
-    }
+  // As a length, the first bytes of a packed file would need the right checksum.
+  if (!records.ReadLength(0).ok()) {
+    COHORT_ASSIGN_OR_RETURN(records.file_, InflateIfPacked(std::move(records.file_)));
   }
   absl::Status found = records.FindRecords();
   if (!found.ok() && (torn == nullptr || !absl::IsDataLoss(found))) return found;

@@ -19,9 +19,10 @@ namespace cohort {
 // Opening it reads the lengths alone. Records are read by index. Thread-safe.
 class TfRecordFile {
  public:
-  // A file of gzip is unpacked into memory. Errors: those of FileBytes; DataLoss for a
-  // damaged length and a truncated record, after which no record can be found. `torn` (may be
-  // null) receives this DataLoss instead, and the file then has the records before it.
+  // A packed file (gzip, zstd) is inflated first. Errors: those of FileBytes and InflateFile;
+  // DataLoss for a damaged length and a truncated record, after which no record can be found.
+  // `torn` (may be null) receives this DataLoss instead, and the file then has the records before
+  // it.
   static absl::StatusOr<TfRecordFile> Open(const InputFile& file, const DataOptions& options,
                                            absl::Status* torn);
 

@@ -4,6 +4,7 @@
 #include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/data/csv_reader.h"
+#include "common/data/files/file_list.h"
 #include "common/data/fingerprint.h"
 #include "common/data/input_file.h"
 #include "common/data/source_class.h"
@@ -108,16 +109,15 @@ absl::StatusOr<Table> ReadCsvTable(const Config& config, const SourceContext& co
   TextTable reading(format.cells, request.use, request.range);
   std::vector<v1::FileFingerprint> files;
   COHORT_ASSIGN_OR_RETURN(const std::vector<std::string> patterns, PatternsOf(config));
-  for (const std::string& pattern : patterns) {
-    const InputFile named{pattern, config.String("url"), config.String("sha256")};
-    COHORT_ASSIGN_OR_RETURN(const auto paths, FindInputFiles(named, context.options));
-    for (const std::string& path : paths) {
-      uint32_t crc32 = 0;
-      COHORT_ASSIGN_OR_RETURN(const std::string text, ReadInputFile({path, named.url, named.sha256},
-                                                                    context.options, &crc32));
-      COHORT_RETURN_IF_ERROR(AddCsv(text, format, path, &reading));
-      files.push_back(MakeFileFingerprint(path, text.size(), crc32));
-    }
+  const std::string& url = config.String("url");
+  COHORT_ASSIGN_OR_RETURN(const auto paths, FindFiles(patterns, url, context.options));
+  for (const std::string& path : paths) {
+    uint32_t crc32 = 0;
+    COHORT_ASSIGN_OR_RETURN(
+        const std::string text,
+        ReadInputFile({path, url, config.String("sha256")}, context.options, &crc32));
+    COHORT_RETURN_IF_ERROR(AddCsv(text, format, path, &reading));
+    files.push_back(MakeFileFingerprint(path, text.size(), crc32));
   }
   COHORT_ASSIGN_OR_RETURN(Table table, reading.Finish());
   table.files = std::move(files);

@@ -40,12 +40,6 @@ absl::StatusOr<Table> ParseCsv(std::string_view text, const CsvFormat& format, c
 Argument FilesArgument();
 absl::StatusOr<std::vector<std::string>> PatternsOf(const Config& config);
 
-// Objects of JSON, one on each line: a column for each name. A value is a number, true or false (1
-// or 0), a string, or null, which is an empty cell, as is a name that is not there.
-absl::StatusOr<Table> ParseJsonLines(std::string_view text, const CellFormat& format,
-                                     const ColumnUse& use, const RowRange& range,
-                                     std::string_view name);
-
 }  // namespace cohort
 
 #endif  // COHORT_COMMON_DATA_SOURCES_DECODERS_H_

@@ -1,128 +1,171 @@
-// Objects of JSON, one on each line.
-#include <algorithm>
-#include <nlohmann/json.hpp>
-
-#include "common/base/printable.h"
+// Files with a JSON object on each line.
+#include "common/base/fnv1a.h"
 #include "common/base/status.h"
-#include "common/data/fingerprint.h"
-#include "common/data/input_file.h"
+#include "common/data/files/file_list.h"
+#include "common/data/good_records.h"
+#include "common/data/records/file_sequence.h"
+#include "common/data/records/json_columns.h"
+#include "common/data/records/line_file.h"
+#include "common/data/release_if_large.h"
 #include "common/data/source_class.h"
 #include "common/data/sources/decoders.h"
 
 namespace cohort {
 namespace {
 
-using Json = nlohmann::ordered_json;
+class JsonLines : public RecordSource {
+ public:
+  explicit JsonLines(FileSequence<LineFile> files)
+      : files_(std::move(files)), fingerprint_(files_.fingerprint()) {}
 
-// The text of a cell. Errors: InvalidArgument for a list or an object.
-absl::StatusOr<std::string> CellOfJson(const Json& value) {
-  if (value.is_null()) return "";
-  if (value.is_string()) return value.get_ref<const std::string&>();
-  if (value.is_boolean()) return value.get<bool>() ? "1" : "0";
-  if (value.is_number()) return value.dump();
-  return InvalidArgument("is a list or an object, and a cell is a number or a string");
-}
+  // The columns of the job.
+  void SetColumns(JsonColumns columns) { columns_ = std::move(columns); }
 
-// The cells of a record, in the order of the names, which are those of the first record.
-absl::StatusOr<std::vector<std::string>> CellsOf(const Json& object,
-                                                 std::span<const std::string> names) {
-  std::vector<std::string> cells(names.size());
-  for (const auto& [name, value] : object.items()) {
-    const auto found = std::ranges::find(names, name);
-    if (found == names.end()) {
-      return DataLoss("the first record has no \"{}\"", PrintableLine(name));
+  // Finds the columns of all records that are not left out.
+  absl::Status FindColumns(const std::optional<double>& missing, bool skip_corrupt) {
+    JsonColumnFinder finder;
+    std::vector<uint64_t> read;
+    for (uint64_t number = 0; number < files_.records(); ++number) {
+      const absl::Status added =
+          WithLine(number, [&](std::string_view line) { return finder.Add(line); });
+      if (skip_corrupt && absl::IsDataLoss(added)) continue;
+      COHORT_RETURN_IF_ERROR(added);
+      read.push_back(number);
     }
-    auto cell = CellOfJson(value);
-    if (!cell.ok()) {
-      return DataLoss("\"{}\" {}", PrintableLine(name), std::string(cell.status().message()));
-    }
-    cells[static_cast<size_t>(found - names.begin())] = *std::move(cell);
+    columns_ = finder.Finish(
+        missing, [&](uint64_t record) { return PlaceOf(read[record]); }, &no_features_);
+    return absl::OkStatus();
   }
-  return cells;
-}
 
-absl::Status AddJsonLines(std::string_view text, std::string_view file, TextTable* table) {
-  std::vector<std::string> names;
-  uint64_t line = 0;
-  bool begun = false;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view record = text.substr(at, end - at);
-    at = end + 1;
-    ++line;
-    if (record.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const Json object = Json::parse(record, nullptr, /*allow_exceptions=*/false);
-    if (!object.is_object()) return DataLoss("{}: line {}: is no object of JSON", file, line);
-    if (!begun) {
-      names = table->names();
-      if (names.empty()) {
-        for (const auto& [name, value] : object.items()) names.push_back(name);
-      }
-      COHORT_RETURN_IF_ERROR(table->Begin(file, names));
-      begun = true;
-    }
-    const auto cells = CellsOf(object, names);
-    if (!cells.ok()) return Annotate(cells.status(), fmt::format("{}: line {}", file, line));
-    const std::vector<std::string_view> views(cells->begin(), cells->end());
-    COHORT_RETURN_IF_ERROR(table->Add(views, line));
+  // Leaves out the records that cannot be decoded.
+  absl::Status SkipCorrupt(const DataOptions& options) {
+    const auto check = [&](uint64_t number) {
+      return WithLine(number, [&](std::string_view line) { return columns_.Check(line); });
+    };
+    COHORT_ASSIGN_OR_RETURN(
+        good_, FindGoodRecords("json_lines", files_.records(), options, check, &skipped_));
+    uint64_t hash = kFnv1aBasis;
+    for (const uint64_t record : *good_) hash = Fnv1a(fmt::format("{} ", record), hash);
+    fingerprint_ += fmt::format(" {} good {:016x}", good_->size(), hash);
+    return absl::OkStatus();
   }
-  if (!begun) return DataLoss("{}: has no records", file);
-  return table->End();
+
+  uint64_t num_records() const override { return good_ ? good_->size() : files_.records(); }
+  const std::vector<FeatureType>& columns() const override { return columns_.columns(); }
+  const std::vector<FeatureType>& word_columns() const override { return columns_.word_columns(); }
+  std::map<std::string, std::string> no_features() const override { return no_features_; }
+  std::string fingerprint() const override { return fingerprint_; }
+  std::vector<std::string> warnings() const override {
+    return skipped_.empty() ? std::vector<std::string>() : std::vector{skipped_};
+  }
+  std::string Place(uint64_t record, std::string_view) const override {
+    return PlaceOf(good_ ? (*good_)[record] : record);
+  }
+
+  absl::Status Read(const RecordContext& context,
+                    std::span<const std::span<std::byte>> values) const override {
+    return WithLine(good_ ? (*good_)[context.record] : context.record,
+                    [&](std::string_view line) { return columns_.Decode(line, values); });
+  }
+  absl::Status ReadWords(uint64_t record, std::span<const size_t> columns,
+                         AddWord add) const override {
+    return WithLine(good_ ? (*good_)[record] : record, [&](std::string_view line) {
+      return columns_.DecodeWordsOf(line, columns, add);
+    });
+  }
+
+ private:
+  std::string PlaceOf(uint64_t number) const {
+    const auto [file, line] = files_.Find(number);
+    return file.Place(line);
+  }
+
+  // Calls `use` with a line of all files. Adds the file and the line to errors.
+  template <typename Use>
+  absl::Status WithLine(uint64_t number, const Use& use) const {
+    thread_local std::string bytes;
+    const ReleaseIfLarge release(&bytes);
+    const auto [file, line] = files_.Find(number);
+    absl::Status used = file.Read(line, &bytes);
+    if (used.ok()) used = use(bytes);
+    return used.ok() ? used : Annotate(used, file.Place(line));
+  }
+
+  const FileSequence<LineFile> files_;
+  std::string fingerprint_;
+  JsonColumns columns_;
+  std::map<std::string, std::string> no_features_;
+  std::optional<std::vector<uint64_t>> good_;  // none: all
+  std::string skipped_;                        // what SkipCorrupt has left out; "": nothing
+};
+
+std::optional<double> MissingOf(const Config& config) {
+  if (config.IsNone("missing")) return std::nullopt;
+  return config.Float("missing");
 }
 
-absl::StatusOr<Table> ReadJsonTable(const Config& config, const SourceContext& context,
-                                    const TableRequest& request) {
-  CellFormat format;
-  if (!config.IsNone("missing")) format.missing = config.Float("missing");
-  TextTable reading(format, request.use, request.range);
-  std::vector<v1::FileFingerprint> files;
+absl::Status CheckJsonLines(const Config& config) {
+  COHORT_RETURN_IF_ERROR(PatternsOf(config).status());
+  if (config.IsNone("columns")) return absl::OkStatus();
+  if (config.Objects("columns").empty()) return InvalidArgument("`columns` names no column");
+  return JsonColumns::Create(config.Objects("columns"), MissingOf(config)).status();
+}
+
+absl::StatusOr<std::shared_ptr<const RecordSource>> OpenJsonLines(const Config& config,
+                                                                  const SourceContext& context) {
   COHORT_ASSIGN_OR_RETURN(const std::vector<std::string> patterns, PatternsOf(config));
-  for (const std::string& pattern : patterns) {
-    const InputFile named{pattern, config.String("url"), ""};
-    COHORT_ASSIGN_OR_RETURN(const auto paths, FindInputFiles(named, context.options));
-    for (const std::string& path : paths) {
-      uint32_t crc32 = 0;
-      COHORT_ASSIGN_OR_RETURN(const std::string text,
-                              ReadInputFile({path, named.url, ""}, context.options, &crc32));
-      COHORT_RETURN_IF_ERROR(AddJsonLines(text, path, &reading));
-      files.push_back(MakeFileFingerprint(path, text.size(), crc32));
-    }
+  COHORT_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
+                          FindFiles(patterns, config.String("url"), context.options));
+  FileSequence<LineFile> files;
+  for (const std::string& path : paths) {
+    COHORT_ASSIGN_OR_RETURN(LineFile file, LineFile::Open({path, config.String("url"), ""},
+                                                          context.options, /*comment=*/'\0'));
+    COHORT_RETURN_IF_ERROR(files.Add(std::move(file)));
   }
-  COHORT_ASSIGN_OR_RETURN(Table table, reading.Finish());
-  table.files = std::move(files);
-  return table;
+  if (files.records() == 0) return InvalidArgument("the files have no records");
+  const bool skip = config.String("on_corrupt") == "skip";
+  auto source = std::make_shared<JsonLines>(std::move(files));
+  if (config.IsNone("columns")) {
+    COHORT_RETURN_IF_ERROR(source->FindColumns(MissingOf(config), skip));
+  } else {
+    COHORT_ASSIGN_OR_RETURN(JsonColumns columns,
+                            JsonColumns::Create(config.Objects("columns"), MissingOf(config)));
+    source->SetColumns(std::move(columns));
+  }
+  if (skip) COHORT_RETURN_IF_ERROR(source->SkipCorrupt(context.options));
+  return source;
 }
 
 }  // namespace
-
-absl::StatusOr<Table> ParseJsonLines(std::string_view text, const CellFormat& format,
-                                     const ColumnUse& use, const RowRange& range,
-                                     std::string_view name) {
-  TextTable table(format, use, range);
-  COHORT_RETURN_IF_ERROR(AddJsonLines(text, name, &table));
-  return table.Finish();
-}
 
 SourceClass JsonLinesSource() {
   return {
       .schema =
           {.name = "json_lines",
-           .doc = "Files with an object of JSON on each line, read into memory: a column for each "
-                  "name of the first one. A column is words if a transform looks them up, else "
-                  "numbers; true and false are 1 and 0.",
-           .arguments = {String("path",
-                                "A file below `COHORT_DATA_DIR`, or absolute; may be packed with "
-                                "gzip. `*`, `?` and `[a-z]` stand for more files.")
-                             .Optional(),
-                         FilesArgument(),
-                         Float("missing",
-                               "The number of null, and of a name that is not there; none: a "
-                               "column with one is no number.")
-                             .Optional(),
-                         String("url", "Shown in the error if the file is missing.").Optional()}},
+           .doc = "Files with a JSON object on each line. A column is a key, or keys with dots "
+                  "between them (`user.age`). Records are read when they are used. Files may be "
+                  "packed with gzip or zstd.",
+           .arguments =
+               {String("path",
+                       "A file below `COHORT_DATA_DIR`, or absolute, or an address. `*`, `?` and "
+                       "`[a-z]` stand for more files.")
+                    .Optional(),
+                FilesArgument(),
+                Objects("columns", JsonFieldKinds, "tensor",
+                        "The columns to read: `age: {dtype: int64, missing: -1}`, float32 and [] "
+                        "by default; `tags: {words: {path: user.tags, shape: [3], pad_with: ''}}`. "
+                        "A key that a record lacks, and null, is an error without `missing`. None: "
+                        "all that every record has, which are found by reading all records once.")
+                    .Optional(),
+                Float("missing",
+                      "The number of null, and of a key that is not there, in columns without a "
+                      "`missing` of their own; words are empty then. None: it is an error.")
+                    .Optional(),
+                OnCorruptArgument(),
+                String("url", "Shown in the error if a file is missing.").Optional()}},
       .no_record_arguments = {"url"},
-      .check = [](const Config& config) { return PatternsOf(config).status(); },
-      .read_table = ReadJsonTable};
+      .check = CheckJsonLines,
+      .open = OpenJsonLines};
 }
 
 }  // namespace cohort

@@ -6,7 +6,9 @@
   X(Idx)                  \
   X(ImageFolder)          \
   X(JsonLines)            \
+  X(Libsvm)               \
   X(Npy)                  \
   X(NpyClasses)           \
   X(Npz)                  \
+  X(TextFolder)           \
   X(TfRecord)

@@ -7,7 +7,12 @@ namespace {
 
 absl::StatusOr<Expr> ElementwiseCategoricalCrossentropy(const Config& config,
                                                         LayerOutput prediction, Expr y) {
-  COHORT_RETURN_IF_ERROR(FitLabel(&y, &prediction));
+  const bool is_class_number = y.type().dims.size() + 1 == prediction.value.type().dims.size();
+  const absl::Status fitted = FitLabel(&y, &prediction);
+  if (!fitted.ok() && is_class_number) {
+    return Annotate(fitted, "class numbers need SparseCategoricalCrossentropy");
+  }
+  COHORT_RETURN_IF_ERROR(fitted);
   const double smoothing = config.Float("label_smoothing");
   if (smoothing != 0) {
     const auto classes = static_cast<double>(prediction.value.type().dims.back().size);

@@ -24,8 +24,9 @@ absl::StatusOr<LossElements> ElementwiseSparseCategoricalCrossentropy(const Conf
   if (labels != std::vector<Dim>(type.dims.begin(), type.dims.end() - 1)) {
     return InvalidArgument(
         "the label is {}, but the prediction is {}: the label must be a class number for each row "
-        "of the prediction",
-        TypeToString(label_type), TypeToString(type));
+        "of the prediction{}",
+        TypeToString(label_type), TypeToString(type),
+        labels == type.dims ? "; one-hot labels need CategoricalCrossentropy" : "");
   }
   Expr valid;
   if (ignores) {
