@@ -10,5 +10,6 @@
   X(Npy)                  \
   X(NpyClasses)           \
   X(Npz)                  \
+  X(Parquet)              \
   X(TextFolder)           \
   X(TfRecord)

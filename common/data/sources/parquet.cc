@@ -1,0 +1,51 @@
+// Parquet files, as pandas and Spark write them.
+#include "common/base/status.h"
+#include "common/data/files/file_list.h"
+#include "common/data/parquet/parquet_files.h"
+#include "common/data/source_class.h"
+
+namespace cohort {
+namespace {
+
+absl::StatusOr<std::shared_ptr<const RecordSource>> OpenParquet(const Config& config,
+                                                                const SourceContext& context) {
+  const std::string& url = config.String("url");
+  COHORT_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
+                          FindFiles(config.Strings("files"), url, context.options));
+  std::vector<InputFile> files;
+  for (const std::string& path : paths) files.push_back({path, url, ""});
+  ParquetOptions options;
+  options.columns = config.Strings("columns");
+  if (!config.IsNone("missing")) options.missing = config.Float("missing");
+  if (!config.IsNone("missing_word")) options.missing_word = config.String("missing_word");
+  options.cache_bytes = static_cast<uint64_t>(config.Int("cache_bytes"));
+  return OpenParquetFiles(files, options, context.options);
+}
+
+}  // namespace
+
+SourceClass ParquetSource() {
+  return {
+      .schema =
+          {.name = "parquet",
+           .doc = "Parquet files: a column for each of theirs. Text is words, dates are days since "
+                  "1970, timestamps seconds, and lists have the length of that in the first row. "
+                  "Row groups are read when they are used. Needs a build with Arrow.",
+           .arguments = {FileListArgument(),
+                         Strings("columns", "The columns to read; none: all.").Optional(),
+                         Float("missing", "Stands for null among numbers; none: null is an error.")
+                             .Optional(),
+                         String("missing_word",
+                                "Stands for null among words; none: null is an error.")
+                             .Optional(),
+                         Int("cache_bytes",
+                             "The memory for decoded row groups. If all do not fit, shuffling with "
+                             "`block_size` near the rows of a group reads each one once.")
+                             .Default(int64_t{256} << 20)
+                             .AtLeast(0),
+                         String("url", "Shown in the error if a file is missing.").Optional()}},
+      .no_record_arguments = {"url", "cache_bytes"},
+      .open = OpenParquet};
+}
+
+}  // namespace cohort
