@@ -77,6 +77,44 @@ TEST_CASE("the area under a curve") {
   CHECK(Curve("PR", {0, 0}, {3, 0}).Value() == 0);
 }
 
+TEST_CASE("finalizers of known numbers") {
+  const auto value = [](const v1::ClassConfig& finalizer,
+                        const std::vector<std::pair<std::string, std::vector<double>>>& sums) {
+    MetricState state{"m", std::make_shared<const v1::ClassConfig>(finalizer), {}};
+    for (const auto& [name, values] : sums) {
+      state.accumulators.push_back({name, Reduction::kSum, values});
+    }
+    return state.Value();
+  };
+  CHECK(value(ClassOf("Best", {{"rate", ConfigOf("recall")},
+                               {"bounded", ConfigOf("precision")},
+                               {"bound", ConfigOf(0.7)}}),
+              {{"true_positives", {4, 3, 1, 0}},
+               {"false_positives", {4, 1, 0, 0}},
+               {"positives", {4}},
+               {"negatives", {4}}}) == 0.75);
+  CHECK(value(ClassOf("FBeta"), {{"true_positives", {2}},
+                                 {"false_positives", {1}},
+                                 {"false_negatives", {1}},
+                                 {"weights", {3}}}) == Approx(2.0 / 3));
+  // The class that does not occur does not count.
+  CHECK(value(ClassOf("IoU"),
+              {{"true_positives", {1, 2, 0}}, {"predicted", {2, 2, 0}}, {"labels", {2, 4, 0}}}) ==
+        Approx(5.0 / 12));
+  // Labels 1, 2, 3 and predictions 1, 2, 4.
+  CHECK(value(ClassOf("R2"), {{"squared_sum", {14}},
+                              {"sum", {6}},
+                              {"residual", {1}},
+                              {"count", {3}},
+                              {"num_samples", {3}}}) == Approx(0.5));
+  CHECK(value(ClassOf("NormalizedEntropy"),
+              {{"total", {2 * std::log(2)}}, {"count", {2}}, {"positives", {1}}}) == Approx(1));
+  // One label without an error, and one at chance.
+  CHECK(value(ClassOf("AUC", {{"num_labels", ConfigOf(2)}}),
+              {{"true_positives", {2, 2, 0, 2, 1, 0}}, {"false_positives", {2, 0, 0, 2, 1, 0}}}) ==
+        Approx(0.75));
+}
+
 TEST_CASE("a finalizer that the build lacks, or that does not suit, gives NaN") {
   MetricState state = MeanState("m", 1, 2);
   state.finalizer = Named("Median");

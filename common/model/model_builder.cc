@@ -250,14 +250,24 @@ class ProgramMaker {
     Expr batch;
   };
 
+  // The elements of masked steps do not count (apply_mask of keras/src/losses/loss.py).
+  static absl::Status Mask(Expr mask, LossElements* elements) {
+    COHORT_RETURN_IF_ERROR(CheckMask(mask, elements->values.type()));
+    elements->values = WithoutMasked(elements->values, mask);
+    const Expr counts = BroadcastLike(
+        Cast(MaskOver(mask, elements->values.rank()), elements->values.dtype()), elements->values);
+    elements->mask = elements->mask.valid() ? elements->mask * counts : counts;
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<OutputSums> SumsOf(const GraphOutput& output, const v1::OutputLoss& given) {
     const LayerOutput& prediction = outputs_[static_cast<size_t>(output.layer)];
     COHORT_ASSIGN_OR_RETURN(LossElements elements, ElementwiseLoss(given.loss_class(), prediction,
                                                                    arguments_.at(output.label)));
     if (!elements.values.valid()) return OutputSums{};
-    if (prediction.mask.valid()) {  // apply_mask of keras/src/losses/loss.py
-      COHORT_ASSIGN_OR_RETURN(const Expr mask, ElementMask(prediction.mask, elements.values));
-      elements.mask = elements.mask.valid() ? elements.mask * mask : mask;
+    // A scalar is the loss of a whole batch, which Keras does not mask.
+    if (prediction.mask.valid() && elements.values.rank() > 0) {
+      COHORT_RETURN_IF_ERROR(Mask(prediction.mask, &elements));
     }
     COHORT_ASSIGN_OR_RETURN(const Expr weight, SampleWeight(output));
     const Expr batch = elements.values.rank() > 0 ? elements.values : prediction.value;
@@ -413,8 +423,8 @@ ModelSummary Summarize(const LayerGraph& graph, std::vector<ModelSummary::Row> r
   return summary;
 }
 
-// Checks that what a job watches is among the numbers that the validation reports, of which a metric
-// may have several.
+// Checks that what a job watches is among the numbers that the validation reports, of which a
+// metric may have several.
 absl::Status CheckWatched(const v1::JobSpec& job, const Program& eval, const JobLines* lines) {
   std::vector<std::string> reported;
   for (const MetricPartial& metric : eval.metrics) reported.push_back(metric.name);

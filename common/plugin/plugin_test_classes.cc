@@ -41,8 +41,8 @@ LossClass ZeroLoss() {
 
 MetricClass HalfMetric() {
   return {.schema = MetricSchema("Half", {}, "Half of the mean.", {}),
-          .make = [](const Config&, LayerOutput prediction, Expr) -> absl::StatusOr<MetricValue> {
-            return MeanOf(prediction.value * 0.5);
+          .make = [](const Config&, const MetricInput& input) -> absl::StatusOr<MetricValue> {
+            return MeanOf(input.prediction.value * 0.5, input);
           }};
 }
 

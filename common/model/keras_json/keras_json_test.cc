@@ -181,6 +181,18 @@ TEST_CASE("metric objects in the file, as Keras 3 writes them") {
   CHECK(job.spec.compile().metric_classes(0).name() == "square");
 }
 
+TEST_CASE("weighted metrics have names of their own, as in Keras") {
+  json model = Perceptron();
+  model["compile_config"]["weighted_metrics"] = {"accuracy", "mae"};
+  const JobFile job = MustRead(model, "");
+  const auto& metrics = job.spec.compile().metric_classes();
+  REQUIRE(metrics.size() == 3);
+  CHECK(metrics[1].name() == "weighted_accuracy");
+  CHECK(metrics[2].name() == "mae");
+  CHECK(!metrics[0].weighted());
+  CHECK(metrics[2].weighted());
+}
+
 TEST_CASE("each key of compile in the job replaces one of the file") {
   const JobFile job = MustRead(Perceptron(), "compile: {loss: mae, metrics: []}");
   CHECK(job.spec.compile().loss_class().class_name() == "MeanAbsoluteError");

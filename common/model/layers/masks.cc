@@ -73,16 +73,4 @@ absl::Status CheckMask(Expr mask, const ValueType& type) {
                          TypeToString(type));
 }
 
-absl::StatusOr<Expr> ElementMask(Expr mask, Expr like) {
-  if (!like.valid() || !mask.valid()) return Expr();
-  const ValueType type = like.type();
-  if (type.dims.size() == 1 && mask.rank() > 1) {
-    const bool bounded = type.dims[0].bounded();
-    mask = Reshape(mask, {bounded ? -1 : type.dims[0].size});
-    if (!mask.valid()) return Expr();
-  }
-  COHORT_RETURN_IF_ERROR(CheckMask(mask, type));
-  return BroadcastLike(Cast(MaskOver(mask, type.dims.size()), type.dtype), like);
-}
-
 }  // namespace cohort

@@ -26,10 +26,6 @@ Expr WithoutMasked(Expr x, Expr mask);
 // Checks that the mask has the first axes of a value. Error: InvalidArgument.
 absl::Status CheckMask(Expr mask, const ValueType& type);
 
-// The mask as numbers: 1 for each element of `like` that counts, else 0; in the shape and dtype of
-// `like`. The mask has the first axes of `like`, or as many elements. Error: InvalidArgument.
-absl::StatusOr<Expr> ElementMask(Expr mask, Expr like);
-
 }  // namespace cohort
 
 #endif  // COHORT_COMMON_MODEL_LAYERS_MASKS_H_

@@ -23,10 +23,10 @@ absl::StatusOr<MetricValue> SquaredError(const Config&, const MetricInput& input
   return MeanOf(Square(difference), input);
 }
 
-// Keras' class is no MeanMetricWrapper, so it knows no masks.
-absl::StatusOr<MetricValue> RootOfSquaredError(const Config&, const MetricInput& input) {
-  COHORT_ASSIGN_OR_RETURN(const Expr difference, Difference(input));
-  COHORT_ASSIGN_OR_RETURN(MetricValue squared, MeanOf(Square(difference), input.weight));
+absl::StatusOr<MetricValue> RootOfSquaredError(const Config& config, const MetricInput& input) {
+  MetricInput unmasked = input;  // Keras' class is no MeanMetricWrapper
+  unmasked.prediction.mask = {};
+  COHORT_ASSIGN_OR_RETURN(MetricValue squared, SquaredError(config, unmasked));
   squared.finalizer.set_class_name("RootMean");
   return squared;
 }

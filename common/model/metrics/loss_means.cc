@@ -15,14 +15,11 @@ absl::StatusOr<MetricValue> MeanOfLoss(std::string_view loss, const std::vector<
   COHORT_ASSIGN_OR_RETURN(const v1::ClassConfig complete, CompleteConfig(Losses(), given));
   COHORT_ASSIGN_OR_RETURN(const LossElements elements,
                           ElementwiseLoss(complete, input.prediction, input.label));
-  // Without weights Keras counts masked elements, too.
-  if (!input.weight.valid() || !elements.mask.valid()) {
-    return MeanOf(elements.values, input);
-  }
-  COHORT_ASSIGN_OR_RETURN(const Expr each, WeightLike(input.weight, elements.values));
-  MetricInput weighted = input;
-  weighted.weight = each * elements.mask;
-  return MeanOf(elements.values, weighted);
+  COHORT_ASSIGN_OR_RETURN(const Expr weight, WeightWithoutMasked(input));
+  // Without weights Keras counts the elements of `ignore_class`, too.
+  if (!weight.valid() || !elements.mask.valid()) return WeightedMean(elements.values, weight);
+  COHORT_ASSIGN_OR_RETURN(const Expr each, WeightLike(weight, elements.values));
+  return WeightedMean(elements.values, each * elements.mask);
 }
 
 MetricClass MakeMean(std::string_view name, std::string_view loss, std::vector<std::string> aliases,

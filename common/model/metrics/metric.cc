@@ -1,6 +1,5 @@
 #include "common/model/metrics/metric.h"
 
-#include "common/model/layers/masks.h"
 #include "common/model/losses/sample_weight.h"
 
 namespace cohort {
@@ -45,20 +44,29 @@ MetricValue RatioOf(Expr total, Expr count) {
   return ValueOf("Mean", {{kTotal, total}, {kCount, count}});
 }
 
-absl::StatusOr<MetricValue> MeanOf(Expr elements, Expr weight) {
+absl::StatusOr<MetricValue> WeightedMean(Expr elements, Expr weight) {
   if (!weight.valid()) return RatioOf(ReduceSum(elements), NumElements(elements));
   COHORT_ASSIGN_OR_RETURN(const Expr each, WeightLike(weight, elements));
   return RatioOf(ReduceSum(elements * each), ReduceSum(each));
 }
 
-absl::StatusOr<MetricValue> MeanOf(Expr elements, const MetricInput& input) {
-  if (!input.prediction.mask.valid()) return MeanOf(elements, input.weight);
-  COHORT_ASSIGN_OR_RETURN(Expr each, ElementMask(input.prediction.mask, elements));
-  if (input.weight.valid()) {
-    COHORT_ASSIGN_OR_RETURN(const Expr weight, WeightLike(input.weight, elements));
-    each = each * weight;
+absl::StatusOr<Expr> WeightWithoutMasked(const MetricInput& input) {
+  const Expr mask = input.prediction.mask;
+  if (!mask.valid()) return input.weight;
+  const Expr counts = Cast(mask, input.prediction.value.dtype());
+  if (!input.weight.valid()) return counts;
+  if (input.weight.rank() > mask.rank()) {
+    const ValueType type{counts.dtype(), input.weight.type().dims};
+    COHORT_ASSIGN_OR_RETURN(const Expr aligned, AlignWeight(counts, type));
+    return Cast(input.weight, counts.dtype()) * aligned;
   }
-  return MeanOf(elements, each);
+  COHORT_ASSIGN_OR_RETURN(const Expr aligned, AlignWeight(input.weight, counts.type()));
+  return aligned * counts;
+}
+
+absl::StatusOr<MetricValue> MeanOf(Expr elements, const MetricInput& input) {
+  COHORT_ASSIGN_OR_RETURN(const Expr weight, WeightWithoutMasked(input));
+  return WeightedMean(elements, weight);
 }
 
 absl::StatusOr<MetricValue> MeanOf(Expr matches, DType dtype, const MetricInput& input) {

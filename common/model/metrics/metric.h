@@ -71,13 +71,15 @@ void AddMetric(const std::string& name, const MetricValue& value, ProgramBuilder
 
 // total / count of scalars.
 MetricValue RatioOf(Expr total, Expr count);
-// The mean of all elements, weighted by those of their records; `weight` may be none.
-absl::StatusOr<MetricValue> MeanOf(Expr elements, Expr weight);
-// Likewise, without the steps that the prediction masks (MeanMetricWrapper of
-// keras/src/metrics/reduction_metrics.py).
+// The mean of all elements, weighted by those of their records, without the steps that the
+// prediction masks (MeanMetricWrapper of keras/src/metrics/reduction_metrics.py).
 absl::StatusOr<MetricValue> MeanOf(Expr elements, const MetricInput& input);
 // The mean of `matches` (bool), computed in `dtype`.
 absl::StatusOr<MetricValue> MeanOf(Expr matches, DType dtype, const MetricInput& input);
+// The mean of all elements; `weight` may be none.
+absl::StatusOr<MetricValue> WeightedMean(Expr elements, Expr weight);
+// The weights, 0 at the steps that the prediction masks; none without weights and a mask.
+absl::StatusOr<Expr> WeightWithoutMasked(const MetricInput& input);
 
 // A value without parts, from a finalizer's name.
 MetricValue ValueOf(std::string_view finalizer, std::vector<MetricExpr> accumulators);

@@ -8,30 +8,26 @@ namespace cohort {
 namespace {
 
 // `classes`: the class number of each row of the prediction.
-absl::StatusOr<MetricValue> InTop(const Config& config, const MetricInput& input, Expr classes) {
-  const Expr prediction = input.prediction.value;
+absl::StatusOr<MetricValue> InTop(const Config& config, Expr prediction, Expr classes,
+                                  Expr weight) {
   const int64_t size = prediction.type().dims.back().size;
   const Expr numbers = AsVector(Cast(classes, DType::kInt64));
-  MetricInput rows = input;
-  if (rows.weight.valid()) {
-    COHORT_ASSIGN_OR_RETURN(const Expr each,
-                            WeightLike(rows.weight, Cast(classes, prediction.dtype())));
-    rows.weight = AsVector(each);
+  if (weight.valid()) {
+    COHORT_ASSIGN_OR_RETURN(const Expr each, WeightLike(weight, Cast(classes, prediction.dtype())));
+    weight = AsVector(each);
   }
-  return MeanOf(InTopK(numbers, AsRows(prediction, size), config.Int("k")), prediction.dtype(),
-                rows);
+  const Expr matches = InTopK(numbers, AsRows(prediction, size), config.Int("k"));
+  return WeightedMean(Cast(matches, prediction.dtype()), weight);
 }
 
 // The predictions are the class numbers themselves, the best one first.
-absl::StatusOr<MetricValue> InSortedIds(const Config& config, const MetricInput& input,
-                                        Expr classes) {
-  const Expr ids = input.prediction.value;
+absl::StatusOr<MetricValue> InSortedIds(const Config& config, Expr ids, Expr classes, Expr weight) {
   const int64_t most = std::min(config.Int("k"), ids.type().dims.back().size);
   std::vector<Dim> dims = classes.type().dims;
   dims.push_back({1, 0});
   const Expr given = Reshape(Cast(classes, ids.dtype()), ReshapeDims(dims));
   const Expr is_there = Cast(Equal(given, Slice(ids, -1, 0, most)), ids.dtype());
-  return MeanOf(ReduceMax(is_there, {-1}), input);
+  return WeightedMean(ReduceMax(is_there, {-1}), weight);
 }
 
 absl::StatusOr<MetricValue> OfClassNumbers(const Config& config, const MetricInput& input) {
@@ -45,18 +41,19 @@ absl::StatusOr<MetricValue> OfClassNumbers(const Config& config, const MetricInp
         "of the prediction",
         TypeToString(input.label.type()), TypeToString(prediction.type()));
   }
-  if (!config.Bool("from_sorted_ids")) {
-    return InTop(config, input, input.label);
-  }
+  COHORT_ASSIGN_OR_RETURN(const Expr weight, WeightWithoutMasked(input));
+  if (!config.Bool("from_sorted_ids")) return InTop(config, prediction, input.label, weight);
   const bool same = input.label.type().dims == l;
   const Expr classes = same ? input.label : Reshape(input.label, ReshapeDims(l));
-  return InSortedIds(config, input, classes);
+  return InSortedIds(config, prediction, classes, weight);
 }
 
 absl::StatusOr<MetricValue> OfOneHot(const Config& config, const MetricInput& input) {
-  MetricInput fitted = input;
-  COHORT_RETURN_IF_ERROR(FitLabel(&fitted.label, &fitted.prediction));
-  return InTop(config, fitted, ArgMax(fitted.label));
+  LayerOutput prediction = input.prediction;
+  Expr label = input.label;
+  COHORT_RETURN_IF_ERROR(FitLabel(&label, &prediction));
+  COHORT_ASSIGN_OR_RETURN(const Expr weight, WeightWithoutMasked(input));
+  return InTop(config, prediction.value, ArgMax(label), weight);
 }
 
 Argument K() { return Int("k", "The number of predictions that count.").Default(5).AtLeast(1); }
