@@ -86,7 +86,7 @@ void CompleteClasses(v1::JobSpec* job) {
     v1::ClassConfig config;
     config.set_class_name(layer.class_name());
     config.mutable_config()->swap(*layer.mutable_config());
-    complete(Layers(), &config);
+    complete(LayersFor(layer.class_name()), &config);
     layer.mutable_config()->swap(*config.mutable_config());
   }
   v1::CompileSpec* compile = job->mutable_compile();

@@ -113,7 +113,7 @@ class GraphMaker {
 
   absl::Status AddLayer(const v1::LayerSpec& spec, const std::string& path) {
     GraphLayer layer;
-    auto found = Layers().Find(spec.class_name());
+    auto found = LayersFor(spec.class_name()).Find(spec.class_name());
     if (!found.ok()) return Annotate(found.status(), At(path) + "model");
     layer.layer_class = *found;
     layer.name = !spec.name().empty()     ? spec.name()
@@ -225,22 +225,39 @@ class GraphMaker {
                            ShownNames(), DidYouMean(wanted, std::span<const std::string>(names)));
   }
 
+  // A layer above, of the name that an input or a mask has.
+  absl::StatusOr<int> FindAbove(const std::string& name, const GraphLayer& layer) const {
+    const auto it = by_name_.find(name);
+    if (it != by_name_.end() && name != layer.name) return it->second;
+    std::vector<std::string> known;
+    for (const GraphLayer& other : graph_.layers) known.push_back(other.name);
+    return InvalidArgument("no layer before it has the name \"{}\"{}", name,
+                           DidYouMean(name, std::span<const std::string>(known)));
+  }
+
+  absl::Status SetMasks(const v1::LayerSpec& spec, GraphLayer* layer) {
+    if (spec.masks_size() > static_cast<int>(layer->num_inputs)) {
+      return InvalidArgument("it has {} inputs, and masks for {}", layer->num_inputs,
+                             spec.masks_size());
+    }
+    layer->masks.assign(layer->num_inputs, -1);
+    for (int i = 0; i < spec.masks_size(); ++i) {
+      if (spec.masks(i).empty()) continue;
+      layer->masks[static_cast<size_t>(i)] = static_cast<int>(layer->inputs.size());
+      COHORT_ASSIGN_OR_RETURN(layer->inputs.emplace_back(), FindAbove(spec.masks(i), *layer));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status SetInputs(const v1::LayerSpec& spec, GraphLayer* layer) {
-    if (spec.inputs().empty()) {
+    if (spec.inputs().empty() && layer->layer_class->max_inputs > 0) {
       if (graph_.layers.empty()) return InvalidArgument("it has no input");
       layer->inputs.push_back(static_cast<int>(graph_.layers.size()) - 1);
     }
     for (const std::string& input : spec.inputs()) {
-      const auto it = by_name_.find(input);
-      if (it == by_name_.end() || input == layer->name) {
-        std::vector<std::string> known;
-        for (const GraphLayer& other : graph_.layers) known.push_back(other.name);
-        return InvalidArgument("no layer before it has the name \"{}\"{}", input,
-                               DidYouMean(input, std::span<const std::string>(known)));
-      }
-      layer->inputs.push_back(it->second);
+      COHORT_ASSIGN_OR_RETURN(layer->inputs.emplace_back(), FindAbove(input, *layer));
     }
-    const size_t count = layer->inputs.size();
+    const size_t count = layer->num_inputs = layer->inputs.size();
     const LayerClass& c = *layer->layer_class;
     if (count < c.min_inputs) {
       return InvalidArgument("it takes at least {} inputs, not {}", c.min_inputs, count);
@@ -248,7 +265,7 @@ class GraphMaker {
     if (count > c.max_inputs) {
       return InvalidArgument("it takes {} input, not {}", c.max_inputs, count);
     }
-    return absl::OkStatus();
+    return SetMasks(spec, layer);
   }
 
   absl::Status FindOutputs() {

@@ -24,11 +24,14 @@ struct GraphLayer {
   const LayerClass* layer_class = nullptr;
   v1::ClassConfig config;  // complete
   std::string name;
-  std::vector<int> inputs;  // earlier layers
-  int shares = -1;          // the earlier layer whose config and variables it has; -1: its own
-  int feature = -1;         // Input: position among the features
-  std::string device;       // where it runs (DeviceName::ToString); "": the worker's own device
-  std::string where;        // "job.yaml:12: layer "dense" (Dense)", for errors
+  std::vector<int> inputs;  // earlier layers; after the inputs proper, those that are masks
+  // By input: the position in `inputs` of the layer whose value is its mask; -1: its own mask.
+  std::vector<int> masks;
+  size_t num_inputs = 0;  // without masks
+  int shares = -1;        // the earlier layer whose config and variables it has; -1: its own
+  int feature = -1;       // Input: position among the features
+  std::string device;     // where it runs (DeviceName::ToString); "": the worker's own device
+  std::string where;      // "job.yaml:12: layer "dense" (Dense)", for errors
 };
 
 struct GraphOutput {

@@ -153,7 +153,12 @@ class ProgramMaker {
                            .is_shared = layer.shares >= 0,
                            .keys = {},
                            .places = {}};
-      for (int input : layer.inputs) context.inputs.push_back(outputs_[static_cast<size_t>(input)]);
+      for (size_t i = 0; i < layer.num_inputs; ++i) {
+        context.inputs.push_back(outputs_[static_cast<size_t>(layer.inputs[i])]);
+        if (layer.masks[i] < 0) continue;
+        const auto mask = static_cast<size_t>(layer.inputs[static_cast<size_t>(layer.masks[i])]);
+        context.inputs.back().mask = AsMask(outputs_[mask].value);
+      }
       if (layer.layer_class->takes_keys) {
         COHORT_RETURN_IF_ERROR(row_keys_.Set(index, outputs_, weighted_, &context));
       }
@@ -163,6 +168,9 @@ class ProgramMaker {
     builder_.SetDevice("");
     COHORT_RETURN_IF_ERROR(builder_.status());
     outputs_[index] = output;
+    for (size_t i = 0; layer.layer_class->removes_masks && i < layer.num_inputs; ++i) {
+      outputs_[static_cast<size_t>(layer.inputs[i])].mask = {};
+    }
     weighted_[index] = layer.shares >= 0 || variables_.size() > first_variable ||
                        std::any_of(layer.inputs.begin(), layer.inputs.end(), [&](int input) {
                          return weighted_[static_cast<size_t>(input)];

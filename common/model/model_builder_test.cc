@@ -394,6 +394,73 @@ TEST_CASE("bytes become floats, and float64 models are float64 throughout") {
   CHECK(CountOps(model->train, "cast") == 3);  // image, label, and the one-hot of the gradient
 }
 
+TEST_CASE("functions of keras.ops are layers of a job file") {
+  const auto model = Build(R"(
+  functional:
+    - Input: {name: x}
+    - Dense: {name: d, inputs: x, units: 4}
+    - ops.split: {inputs: d, indices_or_sections: 2, axis: 1}
+    - ops.part: {inputs: split, index: 1}
+    - ops.subtract: {inputs: part, x1: 1}
+    - ops.multiply: {inputs: [split, subtract]}
+    - ops.array: {value: [[1, 2]]}
+    - ops.where: {inputs: [multiply, array], x1: 0}
+    - ops.mean: {inputs: where, axis: -1, keepdims: true}
+)",
+                           "loss: mse", kFloats);
+  REQUIRE(model.status().message() == "");
+  CHECK(VariableNames(*model) == std::vector<std::string>{"d/kernel", "d/bias"});
+  CHECK(model->predict.outputs[0].name == "mean");
+}
+
+TEST_CASE("errors of functions of keras.ops name the layer and its line") {
+  const auto error_of = [](const std::string& layer) {
+    const auto model = Build("\n  functional:\n    - Input: {name: x}\n    - " + layer + "\n",
+                             "loss: mse", kFloats);
+    return std::string(model.status().message());
+  };
+  const struct {
+    const char* layer;
+    const char* error;
+  } kCases[] = {
+      {"ops.meen: {inputs: x}", "there is no operation \"ops.meen\""},
+      {"ops.mean: {inputs: x, axes: 1}", "ops.mean has no argument \"axes\""},
+      {"ops.mean: {inputs: x, axis: 2}",
+       "job.yaml:4: layer \"mean\" (ops.mean): there is no axis 2 among 2"},
+      {"ops.add: {inputs: x}", "its argument x2 is neither an input nor a number"},
+      {"ops.add: {inputs: [x, x], x1: 1}", "it has 2 inputs"},
+      {"ops.reshape: {inputs: x, newshape: [-1, 3]}", "has no whole number of rows"},
+      {"ops.get_item: {inputs: x, key: \"0\"}", "axis 0 is the batch"},
+      {"ops.get_item: {inputs: x, key: \":, 9\"}", "axis 1 has 4 elements, and none at 9"},
+      {"ops.get_item: {inputs: x, key: \":, a\"}", "key: \"a\" is no place"},
+      {"ops.split: {inputs: x, indices_or_sections: 3, axis: 1}", "do not make 3 equal parts"},
+      {"ops.part: {inputs: x, index: 1}", "its input has 1 outputs, and none at 1"},
+      {"ops.einsum: {inputs: x, subscripts: \"ab,bc->ac\"}", "is not for 1 operands"},
+      {"ops.sort: {inputs: x}", "is not supported yet"},
+  };
+  for (const auto& c : kCases) {
+    INFO(c.layer);
+    CHECK_THAT(error_of(c.layer), Catch::Contains(c.error));
+  }
+}
+
+TEST_CASE("a mask that is no layer above is refused") {
+  const auto model = Build(R"(
+  functional:
+    - Input: {name: ids}
+    - Embedding: {inputs: ids, input_dim: 9, output_dim: 4, mask_zero: true}
+    - Dense: {name: d, inputs: embedding, units: 4}
+    - Conv1D: {name: dropped, inputs: d, filters: 4, kernel_size: 1}
+    - GlobalAveragePooling1D: {name: a, inputs: dropped}
+    - GlobalAveragePooling1D: {name: b, inputs: dropped, masks: given}
+    - Add: {inputs: [a, b]}
+    - Dense: {units: 1}
+)",
+                           "loss: mse", kIds);
+  CHECK_THAT(std::string(model.status().message()),
+             Catch::Contains("no layer before it has the name \"given\""));
+}
+
 TEST_CASE("models that make no sense") {
   const char* const models[] = {
       "  sequential: [Flatten, {Reshape: {target_shape: [3]}}]\n",

@@ -7,6 +7,22 @@
 #include "proto/job.pb.h"
 
 namespace cohort {
+namespace {
+
+// The class of a layer in a list: `Flatten`, `{Dense: {units: 2}}`, `{class_name: Dense}`.
+std::string NameOf(const YAML::Node& item) {
+  if (item.IsScalar()) return item.Scalar();
+  if (!item.IsMap()) return "";
+  std::string name;
+  for (const auto& pair : item) {
+    if (!pair.first.IsScalar()) continue;
+    if (pair.first.Scalar() == "class_name" && pair.second.IsScalar()) return pair.second.Scalar();
+    if (name.empty()) name = pair.first.Scalar();
+  }
+  return name;
+}
+
+}  // namespace
 
 absl::Status ModelReader::Read(const YAML::Node& node, const std::string& path,
                                v1::ModelSpec* model) {
@@ -78,8 +94,9 @@ absl::Status ModelReader::ReadLayers(const Entry& entry, bool functional, v1::Mo
 
 absl::Status ModelReader::ReadLayer(const YAML::Node& item, bool functional, v1::ModelSpec* model) {
   std::string path = fmt::format("model.layers[{}]", model->layers_size());
-  COHORT_ASSIGN_OR_RETURN(ClassNode node, ReadClassNode(item, path, Layers()));
-  const auto found = Layers().Find(node.name);
+  const auto& classes = LayersFor(NameOf(item));
+  COHORT_ASSIGN_OR_RETURN(ClassNode node, ReadClassNode(item, path, classes));
+  const auto found = classes.Find(node.name);
   if (!found.ok()) return AtLine(node.line, found.status());
   const LayerClass& layer_class = **found;
   // TensorFlow's first layer may have the shape of the model's input.
@@ -100,6 +117,10 @@ absl::Status ModelReader::ReadLayer(const YAML::Node& item, bool functional, v1:
     if (const auto inputs = node.Take("inputs")) {
       COHORT_RETURN_IF_ERROR(ReadInputs(*inputs, path + ".inputs", functional, layer));
     }
+  }
+  if (const auto masks = node.Take("masks"); masks && layer_class.min_inputs > 0) {
+    Note(path + ".masks", masks->line);
+    COHORT_RETURN_IF_ERROR(ReadNames(*masks, path + ".masks", "masks", layer));
   }
   if (const auto device = node.Take("device"); device && !device->value.IsNull()) {
     Note(path + ".device", device->line);
@@ -153,11 +174,15 @@ absl::Status ModelReader::ReadInputs(const Entry& entry, const std::string& path
                  "the input of a layer of a sequential model is the layer before it; `inputs` is "
                  "for functional models");
   }
-  if (entry.value.IsScalar()) {
-    layer->add_inputs(entry.value.Scalar());
-    return absl::OkStatus();
-  }
-  return ReadField(entry, path, layer->GetDescriptor()->FindFieldByName("inputs"), layer);
+  return ReadNames(entry, path, "inputs", layer);
+}
+
+absl::Status ModelReader::ReadNames(const Entry& entry, const std::string& path,
+                                    const std::string& field, v1::LayerSpec* layer) {
+  const auto* const descriptor = layer->GetDescriptor()->FindFieldByName(field);
+  if (!entry.value.IsScalar()) return ReadField(entry, path, descriptor, layer);
+  layer->GetReflection()->AddString(layer, descriptor, entry.value.Scalar());
+  return absl::OkStatus();
 }
 
 }  // namespace cohort

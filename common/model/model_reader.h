@@ -36,6 +36,9 @@ class ModelReader : public ClassReader {
   absl::Status ReadShares(const Entry& entry, const std::string& path, const ClassNode& node,
                           v1::LayerSpec* layer);
   absl::Status AddInput(Entry shape, v1::ModelSpec* model);
+  // One name or a list of them.
+  absl::Status ReadNames(const Entry& entry, const std::string& path, const std::string& field,
+                         v1::LayerSpec* layer);
   absl::Status ReadInputs(const Entry& entry, const std::string& path, bool functional,
                           v1::LayerSpec* layer);
 

@@ -60,6 +60,14 @@ TEST_CASE("models from the JSON of Keras 3 and tf_keras learn what they learn in
   for (const json& c : file["cases"]) Compare(c);
 }
 
+// make_operator_golden.py makes the file.
+TEST_CASE(
+    "models with functions of keras.ops, masks and attention learn what they learn in Keras") {
+  const json file = ReadGolden("operator_models.json.gz");
+  REQUIRE(file["cases"].size() > 90);
+  for (const json& c : file["cases"]) Compare(c);
+}
+
 // keras_json_peer_test.py names a file with many models.
 TEST_CASE("random models of a file learn what they learn in Keras", "[.peer]") {
   const char* file = std::getenv("COHORT_KERAS_JSON_MODELS");

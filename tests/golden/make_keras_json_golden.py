@@ -35,6 +35,14 @@ def batch_size(step):
     return 5 if step % 4 == 3 else 8
 
 
+def name_in(layer, variable):
+    """The name of a variable after that of its layer, which may have layers in it: "query/kernel"."""
+    path = getattr(variable, "path", "")
+    if IS_KERAS_3 and (layer.name + "/") in path:
+        return path.split(layer.name + "/", 1)[1]
+    return variable.name.split("/")[-1].split(":")[0]
+
+
 def variables(model, path=""):
     """(name in Cohort, variable) of a model: names of nested models come before those of their layers."""
     found = []
@@ -42,7 +50,7 @@ def variables(model, path=""):
         if hasattr(layer, "layers"):
             found += variables(layer, path + layer.name + "/")
         else:
-            found += [(path + layer.name + "/" + v.name.split("/")[-1].split(":")[0], v) for v in layer.weights]
+            found += [(path + layer.name + "/" + name_in(layer, v), v) for v in layer.weights]
     return found
 
 
@@ -68,25 +76,31 @@ def case_of(seed):
     model, ends = drawer.draw()
     arguments = drawer.compile_arguments(ends, getattr(model, "output_names", []))
     name, config = drawer.optimizer()
-    optimizer = getattr(keras.optimizers, name)(**config)
+    columns = [{"column": input_name(i["tensor"]), "kind": "ids" if i["bound"] else "real", "dims": i["dims"],
+                "bound": i["bound"], "position": n} for n, i in enumerate(drawer.inputs)]
+    labels = [dict(label, position=9 - n) for n, label in enumerate(drawer.labels)]
+    case = trained_case("keras_%s_%d" % (keras.__version__, seed), seed, model, columns, labels, arguments,
+                        getattr(keras.optimizers, name)(**config), STEPS)
+    if not IS_KERAS_3:
+        case["compile"] = {**{k: v for k, v in arguments.items() if v},
+                           "optimizer": {"class_name": name, "config": config}}
+    return case
+
+
+def trained_case(name, seed, model, columns, labels, arguments, optimizer, steps):
+    """Trains a model, and returns its case: the JSON, the logs, and the weights at the end."""
     if IS_KERAS_3:
         import keras_models  # it needs Keras 3
         optimizer = keras_models.sum_equal_rows(optimizer)
     model.compile(optimizer=optimizer, run_eagerly=True, **arguments)
-    columns = [{"column": input_name(i["tensor"]), "kind": "ids" if i["bound"] else "real", "dims": i["dims"],
-                "bound": i["bound"], "position": n} for n, i in enumerate(drawer.inputs)]
-    labels = [dict(label, position=9 - n) for n, label in enumerate(drawer.labels)]
-    case = {"name": "keras_%s_%d" % (keras.__version__, seed), "seed": seed, "keras_json": json.loads(model.to_json()),
-            "inputs": columns, "labels": labels}
-    if not IS_KERAS_3:
-        case["compile"] = {**{k: v for k, v in arguments.items() if v},
-                           "optimizer": {"class_name": name, "config": config}}
+    case = {"name": name, "seed": seed, "keras_json": json.loads(model.to_json()), "inputs": columns,
+            "labels": labels}
     named = variables(model)
     for i, (_, v) in enumerate(named):
         scale = 0.5 if len(v.shape) > 1 else 0.1
         v.assign(golden_data.tensor(golden_data.weight_seed(seed, i), tuple(v.shape), -scale, scale))
     logs = []
-    for step in range(STEPS):
+    for step in range(steps):
         size = batch_size(step)
         x = [column(c, seed, step, size) for c in columns]
         y = [column(c, seed, step, size) for c in labels]

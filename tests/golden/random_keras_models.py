@@ -104,6 +104,8 @@ class Drawer:
         if depth > 0 and self.chance(0.3):
             model, _ = self.nested(shape, depth - 1)
             return model(tensor)
+        if not self.is_keras_2 and self.chance(0.25):
+            return self.attention(tensor) if len(shape) == 2 and self.chance(0.4) else self.operator(tensor)
         if self.chance(0.2):
             # One layer called twice.
             layer = self.dense(units=shape[-1])
@@ -113,6 +115,52 @@ class Drawer:
             return rng.choice([self.layers.Add, self.layers.Multiply, self.layers.Concatenate])()([tensor, other])
         layer, _ = self.simple(shape)
         return layer(tensor)
+
+    def operator(self, tensor):
+        """A function of keras.ops, or Python's operators."""
+        ops, shape = self.keras.ops, list(tensor.shape[1:])
+        choices = [
+            lambda: tensor * 0.5 + 1,
+            lambda: 1 - tensor,
+            lambda: tensor + self.dense(units=shape[-1])(tensor),
+            lambda: tensor / (1 + ops.abs(tensor)),
+            lambda: ops.tanh(tensor) * ops.sigmoid(tensor),
+            lambda: ops.where(tensor > 0.1, tensor, 0.2 * tensor),
+            lambda: ops.concatenate([tensor, ops.square(tensor)], axis=-1),
+            lambda: ops.maximum(tensor, -0.3) - ops.mean(tensor, axis=-1, keepdims=True),
+            lambda: ops.softmax(tensor, axis=-1) + ops.clip(tensor, -0.5, 0.5),
+            lambda: tensor[..., ::-1] + tensor[..., :1],
+            lambda: ops.expand_dims(ops.reshape(tensor, (-1, shape[0] * (shape[1] if len(shape) > 1 else 1))), -1),
+        ]
+        if len(shape) == 2:
+            choices += [
+                lambda: ops.mean(tensor, axis=1),
+                lambda: ops.transpose(tensor, (0, 2, 1)),
+                lambda: tensor[:, 0],
+                lambda: ops.matmul(tensor, ops.transpose(tensor, (0, 2, 1))),
+                lambda: ops.einsum("btd,bsd->bts", tensor, tensor),
+                lambda: ops.add(*ops.split(ops.concatenate([tensor, tensor * tensor], axis=1), 2, axis=1)),
+            ]
+        made = self.rng.choice(choices)()
+        return ops.squeeze(made, -1) if len(made.shape) > 3 else made
+
+    def attention(self, tensor):
+        rng, layers = self.rng, self.layers
+        # In float64, Keras rounds the root of the size to float32, unless it is exact. The gradient of the bias of a key
+        # is 0, of which Adam would take the rounding errors.
+        heads, size = rng.randint(1, 3), rng.choice([1, 4])
+        kind = rng.choice(["heads", "heads", "group", "dot", "additive", "by_step"])
+        causal = self.chance(0.4)
+        if kind == "heads":
+            return layers.MultiHeadAttention(heads, size, use_bias=False)(
+                tensor, tensor, use_causal_mask=causal)
+        if kind == "group":
+            return layers.GroupQueryAttention(size, 2 * heads, heads, use_bias=False)(tensor, tensor, use_causal_mask=causal)
+        if kind == "dot":
+            return layers.Attention()([tensor, tensor], use_causal_mask=causal)
+        if kind == "additive":
+            return layers.AdditiveAttention()([tensor, tensor])
+        return layers.TimeDistributed(self.dense())(tensor)
 
     def towers(self):
         """Several inputs that go through the same layers."""

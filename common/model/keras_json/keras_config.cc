@@ -68,6 +68,11 @@ absl::StatusOr<v1::ConfigValue> ReadValue(const Json& value) {
   return InvalidArgument("{} is no argument", ShortText(value));
 }
 
+bool IsIn(std::string_view module, std::string_view package) {
+  return module.starts_with(package) &&
+         (module.size() == package.size() || module[package.size()] == '.');
+}
+
 bool IsNone(const v1::ConfigValue& value) {
   return value.value_case() == v1::ConfigValue::VALUE_NOT_SET;
 }
@@ -167,17 +172,26 @@ std::string DTypePolicyName(const Json& value) {
   return config == nullptr ? "" : StringMember(*config, "name");
 }
 
+absl::StatusOr<v1::ConfigValue> ReadKerasValue(const Json& value) { return ReadValue(value); }
+
+bool IsKerasOperation(const Json& object) {
+  const std::string module = StringMember(object, "module");
+  return IsIn(module, "keras.src.ops") || IsIn(module, "keras.ops");
+}
+
 absl::Status CheckKerasModule(const Json& object) {
   const std::string module = StringMember(object, "module");
   const std::string class_name = PrintableLine(StringMember(object, "class_name"));
-  const auto is_in = [&module](std::string_view package) {
-    return module == package || module.starts_with(std::string(package) + ".");
-  };
-  if (is_in("keras.src.ops") || is_in("keras.ops") || class_name.ends_with("OpLambda") ||
-      class_name == "TensorFlowOpLayer") {
+  const auto is_in = [&module](std::string_view package) { return IsIn(module, package); };
+  if (class_name.ends_with("OpLambda") || class_name == "TensorFlowOpLayer") {
     return Unimplemented(
-        "operations on tensors are not supported yet; use a layer such as "
-        "keras.layers.Add()");
+        "TensorFlow's functions on tensors of tf_keras are not supported; use those of keras.ops "
+        "in Keras 3, or layers such as keras.layers.Add()");
+  }
+  if (class_name == "Lambda") {
+    return Unimplemented(
+        "a Lambda layer holds Python code, which Cohort does not run; write it with operators: "
+        "`x * 2`, or keras.ops.mean(x, axis=1)");
   }
   if (module.empty() || is_in("keras") || is_in("tf_keras") || is_in("tensorflow")) {
     return absl::OkStatus();

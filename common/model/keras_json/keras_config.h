@@ -27,11 +27,17 @@ absl::StatusOr<v1::ClassConfig> CompleteKerasConfig(const ClassSchema& schema,
 absl::StatusOr<v1::ClassConfig> ReadKerasClass(const nlohmann::json& value,
                                                const SchemaSet& classes);
 
+// A value as Keras writes it: a number, a list, a serialized object. Errors: InvalidArgument.
+absl::StatusOr<v1::ConfigValue> ReadKerasValue(const nlohmann::json& value);
+
+// True for the class of an operation, such as that of `x + y` (keras/src/ops).
+bool IsKerasOperation(const nlohmann::json& object);
+
 // The name of a dtype policy, which is a string or an object: "float32".
 std::string DTypePolicyName(const nlohmann::json& value);
 
-// Refuses a class that has the name of a class of Keras and is another one: a user's class, or an
-// operation such as that of `x + y`. Errors: Unimplemented.
+// Refuses a class that has the name of a class of Keras and is another one: that of a user. Errors:
+// Unimplemented.
 absl::Status CheckKerasModule(const nlohmann::json& object);
 
 }  // namespace cohort

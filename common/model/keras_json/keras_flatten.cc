@@ -1,6 +1,8 @@
 #include "common/model/keras_json/keras_flatten.h"
 
+#include <algorithm>
 #include <map>
+#include <optional>
 #include <queue>
 #include <set>
 
@@ -15,10 +17,14 @@ constexpr size_t kMaxCalls = 50'000;
 
 // One call of a layer, in the flat model.
 struct Call {
-  const KerasLayer* layer = nullptr;
-  std::string name;            // with the names of the models around it
-  bool trainable = true;       // the models around it are
-  std::vector<size_t> inputs;  // earlier calls
+  const KerasLayer* layer = nullptr;  // null: an array or a part, which Keras has no layer for
+  std::string name;                   // with the names of the models around it
+  bool trainable = true;              // the models around it are
+  std::vector<size_t> inputs;         // earlier calls
+  std::vector<std::optional<size_t>> masks;  // by input
+  const KerasLayerCall* call = nullptr;      // null if `layer` is
+  std::string class_name;                    // if `layer` is null
+  v1::ClassConfig config;                    // if `layer` is null
 };
 
 using CallNumber = std::pair<size_t, size_t>;  // layer, call
@@ -35,12 +41,21 @@ absl::StatusOr<std::vector<CallNumber>> Order(const KerasModel& model) {
   std::priority_queue<CallNumber, std::vector<CallNumber>, std::greater<>> ready;
   for (size_t i = 0; i < model.layers.size(); ++i) {
     for (size_t c = 0; c < model.layers[i].calls.size(); ++c) {
-      const auto& inputs = model.layers[i].calls[c];
-      for (const KerasTensor& input : inputs) users[{input.layer, input.call}].push_back({i, c});
-      if (inputs.empty()) {
+      size_t needed = 0;
+      const auto add = [&](const KerasTensor& tensor) {
+        if (tensor.constant != nullptr) return;
+        users[{tensor.layer, tensor.call}].push_back({i, c});
+        ++needed;
+      };
+      const KerasLayerCall& call = model.layers[i].calls[c];
+      for (const KerasTensor& input : call.inputs) add(input);
+      for (const auto& mask : call.masks) {
+        if (mask) add(*mask);
+      }
+      if (needed == 0) {
         ready.push({i, c});
       } else {
-        missing[{i, c}] = inputs.size();
+        missing[{i, c}] = needed;
       }
     }
   }
@@ -95,16 +110,24 @@ class Flattener {
       if (inputs != nullptr && IsInput(layer)) {
         return InvalidArgument("{}: it is no input of the model", layer.where);
       }
+      const KerasLayerCall& call = layer.calls[number.second];
+      const auto find = [&](const KerasTensor& tensor) {
+        return tensor.constant != nullptr
+                   ? AddArray(*tensor.constant, path + layer.name)
+                   : OutputOf(outputs.at({tensor.layer, tensor.call}), tensor.output);
+      };
       std::vector<size_t> arguments;
-      for (const KerasTensor& tensor : layer.calls[number.second]) {
-        arguments.push_back(outputs.at({tensor.layer, tensor.call})[tensor.output]);
+      std::vector<std::optional<size_t>> masks;
+      for (const KerasTensor& tensor : call.inputs) arguments.push_back(find(tensor));
+      for (const auto& mask : call.masks) {
+        masks.push_back(mask ? std::optional(find(*mask)) : std::nullopt);
       }
-      COHORT_ASSIGN_OR_RETURN(outputs[number],
-                              AddCall(layer, std::move(arguments), path, trainable));
+      COHORT_ASSIGN_OR_RETURN(outputs[number], AddCall(layer, call, std::move(arguments),
+                                                       std::move(masks), path, trainable));
     }
     std::vector<size_t> ends;
     for (const KerasTensor& end : model.outputs) {
-      ends.push_back(outputs.at({end.layer, end.call})[end.output]);
+      ends.push_back(OutputOf(outputs.at({end.layer, end.call}), end.output));
     }
     return ends;
   }
@@ -112,7 +135,32 @@ class Flattener {
   const std::vector<Call>& calls() const { return calls_; }
 
  private:
-  absl::StatusOr<std::vector<size_t>> AddCall(const KerasLayer& layer, std::vector<size_t> inputs,
+  // An output of a nested model, or a part of what a layer returned.
+  size_t OutputOf(const std::vector<size_t>& outputs, size_t output) {
+    if (output < outputs.size()) return outputs[output];
+    const auto [it, is_new] = parts_.emplace(std::pair(outputs[0], output), calls_.size());
+    if (!is_new) return it->second;
+    Call part;
+    part.name = fmt::format("{}/part_{}", calls_[outputs[0]].name, ++extra_);
+    part.class_name = fmt::format("{}part", kOperationPrefix);
+    (*part.config.mutable_config())["index"] = ConfigOf(static_cast<int64_t>(output));
+    part.inputs = {outputs[0]};
+    calls_.push_back(std::move(part));
+    return it->second;
+  }
+
+  size_t AddArray(const v1::ClassConfig& config, const std::string& user) {
+    Call array;
+    array.name = fmt::format("{}/array_{}", user, ++extra_);
+    array.class_name = fmt::format("{}array", kOperationPrefix);
+    array.config = config;
+    calls_.push_back(std::move(array));
+    return calls_.size() - 1;
+  }
+
+  absl::StatusOr<std::vector<size_t>> AddCall(const KerasLayer& layer, const KerasLayerCall& call,
+                                              std::vector<size_t> inputs,
+                                              std::vector<std::optional<size_t>> masks,
                                               const std::string& path, bool trainable) {
     if (layer.model != nullptr) {
       if (inputs.size() != layer.model->inputs.size()) {
@@ -122,15 +170,19 @@ class Flattener {
       return Add(*layer.model, &inputs, path + layer.name + "/",
                  trainable && layer.model->trainable);
     }
-    calls_.push_back({&layer, path + layer.name, trainable, std::move(inputs)});
+    calls_.push_back(
+        {&layer, path + layer.name, trainable, std::move(inputs), std::move(masks), &call, "", {}});
     return std::vector<size_t>{calls_.size() - 1};
   }
 
   bool IsIntegerInput(size_t call) const {
-    return IsInput(*calls_[call].layer) && IsInteger(*calls_[call].layer);
+    const KerasLayer* const layer = calls_[call].layer;
+    return layer != nullptr && IsInput(*layer) && IsInteger(*layer);
   }
 
   std::vector<Call> calls_;
+  std::map<std::pair<size_t, size_t>, size_t> parts_;  // by call and output
+  size_t extra_ = 0;                                   // arrays and parts
   size_t added_ = 0;  // calls of all models, also those of nested models and inputs
 };
 
@@ -141,6 +193,9 @@ std::vector<bool> Used(const std::vector<Call>& calls, const std::vector<size_t>
   for (size_t i = calls.size(); i-- > 0;) {
     if (!used[i]) continue;
     for (const size_t input : calls[i].inputs) used[input] = true;
+    for (const auto& mask : calls[i].masks) {
+      if (mask) used[*mask] = true;
+    }
   }
   return used;
 }
@@ -149,10 +204,44 @@ std::vector<bool> Used(const std::vector<Call>& calls, const std::vector<size_t>
 bool IsChain(const v1::ModelSpec& spec) {
   for (int i = 0; i < spec.layers_size(); ++i) {
     const v1::LayerSpec& layer = spec.layers(i);
-    if (!layer.shares().empty() || layer.inputs_size() != (i == 0 ? 0 : 1)) return false;
+    if (!layer.shares().empty() || layer.masks_size() > 0) return false;
+    if (layer.inputs_size() != (i == 0 ? 0 : 1)) return false;
     if (i > 0 && layer.inputs(0) != spec.layers(i - 1).name()) return false;
   }
   return true;
+}
+
+void SetMasks(const Call& call, const std::vector<std::string>& names, v1::LayerSpec* layer) {
+  for (size_t i = 0; i < call.masks.size(); ++i) {
+    if (!call.masks[i]) continue;
+    while (layer->masks_size() < static_cast<int>(i)) layer->add_masks("");
+    layer->add_masks(names[*call.masks[i]]);
+  }
+}
+
+// The arguments beside tensors, and which tensors there are.
+bool SameArguments(const Call& a, const Call& b) {
+  const auto text = [](const Call& call) {
+    return call.call->config ? ConfigText(ConfigOf(*call.call->config)) : std::string();
+  };
+  return a.call->names == b.call->names && text(a) == text(b);
+}
+
+void SetConfig(const Call& call, v1::LayerSpec* layer) {
+  const ClassSchema& schema = call.layer->layer_class->schema;
+  const v1::ClassConfig& config = call.call->config ? *call.call->config : call.layer->config;
+  *layer->mutable_config() = config.config();
+  auto* const arguments = layer->mutable_config();
+  if (!call.trainable && schema.Find("trainable") != nullptr) {
+    (*arguments)["trainable"] = ConfigOf(false);
+  }
+  // Inputs are the first arguments unless their names are given.
+  const std::vector<std::string>& names = call.call->names;
+  if (schema.Find("input_names") == nullptr || names.empty()) return;
+  const std::vector<std::string>& known = call.layer->layer_class->call;
+  if (!std::equal(names.begin(), names.end(), known.begin())) {
+    (*arguments)["input_names"] = ConfigOf(names);
+  }
 }
 
 // The names of Keras 3, and those of several outputs of one layer as in Keras 2: "inner",
@@ -178,22 +267,34 @@ absl::Status FlattenKerasModel(const KerasModel& model, v1::ModelSpec* spec) {
   const std::vector<Call>& calls = flattener.calls();
   const std::vector<bool> used = Used(calls, ends);
   std::map<const KerasLayer*, size_t> counts;
+  std::map<const KerasLayer*, const Call*> first_calls;
   std::vector<std::string> names(calls.size());
   for (size_t i = 0; i < calls.size(); ++i) {
     if (!used[i]) continue;
     const Call& call = calls[i];
-    const size_t count = counts[call.layer]++;
     v1::LayerSpec* const layer = spec->add_layers();
+    const size_t count = call.layer == nullptr ? 0 : counts[call.layer]++;
     names[i] = count == 0 ? call.name : fmt::format("{}:{}", call.name, count);
     layer->set_name(names[i]);
-    layer->set_class_name(call.layer->layer_class->schema.name);
     for (const size_t input : call.inputs) layer->add_inputs(names[input]);
-    if (count > 0) {
+    SetMasks(call, names, layer);
+    if (call.layer == nullptr) {
+      layer->set_class_name(call.class_name);
+      *layer->mutable_config() = call.config.config();
+      continue;
+    }
+    layer->set_class_name(call.layer->layer_class->schema.name);
+    const Call* const first = first_calls.emplace(call.layer, &call).first->second;
+    if (count > 0 && !IsOperation(*call.layer)) {
+      if (!SameArguments(*first, call)) {
+        return Unimplemented(
+            "{}: calls of one layer with different arguments are not supported yet",
+            call.layer->where);
+      }
       layer->set_shares(call.name);
       continue;
     }
-    *layer->mutable_config() = call.layer->config.config();
-    if (!call.trainable) (*layer->mutable_config())["trainable"] = ConfigOf(false);
+    SetConfig(call, layer);
   }
   if (model.is_sequential && IsChain(*spec)) {
     for (v1::LayerSpec& layer : *spec->mutable_layers()) layer.clear_inputs();

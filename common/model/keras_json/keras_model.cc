@@ -100,13 +100,34 @@ class Resolver {
       return InvalidArgument("the layer \"{}\" has no call {}", PrintableLine(reference.layer),
                              reference.call);
     }
-    const size_t outputs = layer.model == nullptr ? 1 : layer.model->outputs.size();
+    // How many parts a layer has, its shapes decide.
+    constexpr size_t kMostParts = 1000;
+    const size_t outputs = layer.model != nullptr               ? layer.model->outputs.size()
+                           : layer.layer_class->several_outputs ? kMostParts
+                                                                : 1;
     if (reference.output < 0 || reference.output >= static_cast<int64_t>(outputs)) {
       return InvalidArgument("the layer \"{}\" has no output {}", PrintableLine(reference.layer),
                              reference.output);
     }
-    return KerasTensor{it->second, static_cast<size_t>(call),
-                       static_cast<size_t>(reference.output)};
+    return KerasTensor{it->second, static_cast<size_t>(call), static_cast<size_t>(reference.output),
+                       nullptr};
+  }
+
+  absl::StatusOr<KerasLayerCall> ResolveCall(const KerasCall& call) const {
+    KerasLayerCall result;
+    for (const KerasInput& input : call.inputs) {
+      KerasTensor& tensor = result.inputs.emplace_back();
+      tensor.constant = input.constant;
+      if (!input.name.empty()) result.names.push_back(input.name);
+      if (input.constant != nullptr) continue;
+      COHORT_ASSIGN_OR_RETURN(tensor, Resolve(input.reference, false));
+    }
+    for (const auto& mask : call.masks) {
+      result.masks.emplace_back();
+      if (!mask) continue;
+      COHORT_ASSIGN_OR_RETURN(result.masks.back(), Resolve(*mask, false));
+    }
+    return result;
   }
 
  private:
@@ -129,9 +150,21 @@ class Resolver {
   std::vector<int64_t> first_call_at_end_;  // in `input_layers` and `output_layers`
 };
 
+// The config of a call that has arguments beside tensors.
+absl::StatusOr<std::optional<v1::ClassConfig>> CallConfig(
+    const KerasLayer& layer, const std::map<std::string, v1::ConfigValue>& arguments) {
+  if (arguments.empty() && !IsOperation(layer)) return std::optional<v1::ClassConfig>();
+  v1::ClassConfig config = layer.config;
+  for (const auto& [name, value] : arguments) (*config.mutable_config())[name] = value;
+  COHORT_ASSIGN_OR_RETURN(config,
+                          CompleteKerasConfig(layer.layer_class->schema, std::move(config)));
+  return std::optional(std::move(config));
+}
+
 void AddLayers(const KerasModel& model, const std::string& path, int depth,
                std::vector<ModelLayer>* layers) {
   for (const KerasLayer& layer : model.layers) {
+    if (IsOperation(layer)) continue;  // Keras' model.layers has none
     const std::string name = path + layer.name;
     if (layer.model == nullptr) {
       layers->push_back({name, layer.layer_class->schema.name, depth});
@@ -152,6 +185,11 @@ std::vector<ModelLayer> LayersOf(const KerasModel& model) {
 
 bool IsInput(const KerasLayer& layer) {
   return layer.layer_class != nullptr && layer.layer_class->build == nullptr;
+}
+
+bool IsOperation(const KerasLayer& layer) {
+  return layer.layer_class != nullptr &&
+         layer.layer_class->schema.name.starts_with(kOperationPrefix);
 }
 
 absl::StatusOr<KerasModel> KerasModelReader::Read(const Json& model) {
@@ -221,20 +259,20 @@ absl::Status KerasModelReader::ReadSequential(const Json& model, const Json& lay
       return InvalidArgument("{}: it must be the first layer", layer.where);
     }
     layer.calls.emplace_back();
-    if (i > 0) layer.calls[0].push_back({i - 1, 0, 0});
+    if (i > 0) layer.calls[0].inputs.push_back({i - 1, 0, 0, nullptr});
     if (layer.model == nullptr || layer.model->outputs.size() == 1) continue;
     return InvalidArgument("{}: a layer of a Sequential must have one output, not {}", layer.where,
                            layer.model->outputs.size());
   }
-  result->inputs.push_back({0, 0, 0});
-  result->outputs.push_back({result->layers.size() - 1, 0, 0});
+  result->inputs.push_back({0, 0, 0, nullptr});
+  result->outputs.push_back({result->layers.size() - 1, 0, 0, nullptr});
   result->output_names.push_back(result->layers.back().name);
   return absl::OkStatus();
 }
 
 absl::Status KerasModelReader::ReadFunctional(const Json& config, const Json& layers,
                                               const std::string& path, KerasModel* result) {
-  std::vector<std::vector<std::vector<KerasReference>>> calls(result->layers.size());
+  std::vector<std::vector<KerasCall>> calls(result->layers.size());
   for (size_t i = 0; i < result->layers.size(); ++i) {
     KerasLayer& layer = result->layers[i];
     const Json* const nodes = FindMember(layers[i], "inbound_nodes");
@@ -242,9 +280,9 @@ absl::Status KerasModelReader::ReadFunctional(const Json& config, const Json& la
       return InvalidArgument("{}: it has no \"inbound_nodes\"", layer.where);
     }
     for (const Json& node : *nodes) {
-      auto call = ReadKerasCall(node);
+      auto call = ReadKerasCall(node, layer.layer_class);
       if (!call.ok()) return Annotate(call.status(), layer.where);
-      if (call->empty()) return InvalidArgument("{}: a call has no input", layer.where);
+      if (call->inputs.empty()) return InvalidArgument("{}: a call has no input", layer.where);
       calls[i].push_back(*std::move(call));
     }
     if (IsInput(layer)) {
@@ -257,11 +295,12 @@ absl::Status KerasModelReader::ReadFunctional(const Json& config, const Json& la
   for (size_t i = 0; i < calls.size(); ++i) {
     KerasLayer& layer = result->layers[i];
     for (size_t call = 0; call < calls[i].size(); ++call) {
-      for (const KerasReference& reference : calls[i][call]) {
-        auto tensor = resolver.Resolve(reference, false);
-        if (!tensor.ok()) return Annotate(tensor.status(), layer.where);
-        layer.calls[call].push_back(*tensor);
-      }
+      auto resolved = resolver.ResolveCall(calls[i][call]);
+      if (!resolved.ok()) return Annotate(resolved.status(), layer.where);
+      layer.calls[call] = *std::move(resolved);
+      auto config = CallConfig(layer, calls[i][call].arguments);
+      if (!config.ok()) return Annotate(config.status(), layer.where);
+      layer.calls[call].config = *std::move(config);
     }
   }
   const auto read_ends = [&](const char* key, std::vector<KerasTensor>* tensors,
@@ -323,8 +362,48 @@ absl::StatusOr<KerasLayer> KerasModelReader::ReadLayer(const Json& layer, size_t
   return result;
 }
 
+// The layers that are arguments of another one, as that of TimeDistributed, without the keys that
+// are no arguments. Their names go into arguments beside them: `layer_name`.
+void PrepareInnerLayers(const ClassSchema& schema, v1::ClassConfig* given) {
+  auto* const arguments = given->mutable_config();
+  for (const Argument& argument : schema.arguments) {
+    const auto inner = arguments->find(argument.name);
+    if (argument.type != ArgumentType::kObject || inner == arguments->end()) continue;
+    if (!inner->second.has_object() || &argument.classes() != &Layers()) continue;
+    v1::ClassConfig* const layer = inner->second.mutable_object();
+    const auto found = Layers().FindSchema(layer->class_name());
+    if (found.ok()) PrepareInnerLayers(**found, layer);
+    const auto name = layer->config().find("name");
+    const std::string name_argument = argument.name + "_name";
+    if (name != layer->config().end() && schema.Find(name_argument) != nullptr) {
+      (*arguments)[name_argument] = name->second;
+    }
+    for (const char* const key : {"name", "dtype", "batch_shape", "batch_input_shape"}) {
+      layer->mutable_config()->erase(key);
+    }
+  }
+}
+
+// The config of an operation lacks what its calls have.
+absl::Status KerasModelReader::ReadOperation(const Json& layer, KerasLayer* result) {
+  const std::string name = SnakeCase(StringMember(layer, "class_name"));
+  COHORT_ASSIGN_OR_RETURN(result->layer_class,
+                          Operations().Find(fmt::format("{}{}", kOperationPrefix, name)));
+  COHORT_ASSIGN_OR_RETURN(result->config, ReadKerasClass(layer));
+  auto* const arguments = result->config.mutable_config();
+  arguments->erase("name");
+  // A number of parts, or a list of places.
+  const auto sections = arguments->find("indices_or_sections");
+  if (sections != arguments->end() && sections->second.has_list()) {
+    (*arguments)["indices"] = sections->second;
+    arguments->erase("indices_or_sections");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status KerasModelReader::ReadConfig(const Json& layer, KerasLayer* result) {
   COHORT_RETURN_IF_ERROR(CheckKerasModule(layer));
+  if (IsKerasOperation(layer)) return ReadOperation(layer, result);
   const std::string class_name = StringMember(layer, "class_name");
   COHORT_ASSIGN_OR_RETURN(result->layer_class,
                           Layers().Find(class_name == "InputLayer" ? "Input" : class_name));
@@ -337,6 +416,7 @@ absl::Status KerasModelReader::ReadConfig(const Json& layer, KerasLayer* result)
   for (const char* shape : {"batch_shape", "batch_input_shape", "input_length"}) {
     arguments->erase(shape);
   }
+  PrepareInnerLayers(result->layer_class->schema, &given);
   // Keras 2 writes the one axis of BatchNormalization as a list.
   if (const auto axis = arguments->find("axis"); class_name == "BatchNormalization" &&
                                                  axis != arguments->end() &&

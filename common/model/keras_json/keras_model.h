@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -21,7 +22,18 @@ struct KerasModel;
 struct KerasTensor {
   size_t layer = 0;
   size_t call = 0;
-  size_t output = 0;  // nested models may have several
+  size_t output = 0;  // nested models and some layers have several
+  // The config of ops.array, if it is a constant instead.
+  std::shared_ptr<const v1::ClassConfig> constant;
+};
+
+// A call of a layer. One without inputs is that of an Input.
+struct KerasLayerCall {
+  std::vector<KerasTensor> inputs;
+  std::vector<std::string> names;                 // the arguments that they are; may be empty
+  std::vector<std::optional<KerasTensor>> masks;  // by input; may be empty
+  // Complete, if the call has arguments beside tensors; else that of the layer counts.
+  std::optional<v1::ClassConfig> config;
 };
 
 // A layer of a Keras model, with all of its calls.
@@ -29,13 +41,14 @@ struct KerasLayer {
   std::string name;
   std::string where;                        // `layers[3] "conv2d" (Conv2D)`, for errors
   const LayerClass* layer_class = nullptr;  // null: a nested model
-  v1::ClassConfig config;                   // complete
+  v1::ClassConfig config;  // complete; that of an operation has no call's arguments
   std::unique_ptr<KerasModel> model;
-  std::vector<std::vector<KerasTensor>>
-      calls;  // the inputs of each; one call without inputs: Input
+  std::vector<KerasLayerCall> calls;
 };
 
 bool IsInput(const KerasLayer& layer);
+// A function of keras.ops: each call is a layer of its own.
+bool IsOperation(const KerasLayer& layer);
 
 // A model as Keras describes it: the tensors of its inputs and outputs are those of its layers.
 struct KerasModel {
@@ -73,6 +86,7 @@ class KerasModelReader {
   absl::StatusOr<KerasLayer> ReadLayer(const nlohmann::json& layer, size_t index,
                                        const std::string& path);
   absl::Status ReadConfig(const nlohmann::json& layer, KerasLayer* result);
+  absl::Status ReadOperation(const nlohmann::json& layer, KerasLayer* result);
   absl::Status CheckDType(const nlohmann::json& config);
 
   const bool checks_dtype_;

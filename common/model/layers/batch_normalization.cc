@@ -65,12 +65,12 @@ Expr NormalizeByBatch(LayerContext* context, Expr x, const Weights& w) {
   return y;
 }
 
-struct Moments {
+struct BatchMoments {
   Expr mean, variance;  // [channels]
 };
 
 // Over what the mask, 0 or 1 and of the type of x, leaves in (_moments).
-Moments MaskedMoments(Expr x, Expr mask) {
+BatchMoments MaskedMoments(Expr x, Expr mask) {
   std::vector<int64_t> axes;
   for (int64_t i = 0; i + 1 < static_cast<int64_t>(x.rank()); ++i) axes.push_back(i);
   constexpr double kEpsilon = 1e-7;
@@ -80,7 +80,8 @@ Moments MaskedMoments(Expr x, Expr mask) {
 }
 
 // (x - mean) gamma / sqrt(variance + epsilon) + beta
-Expr NormalizeBy(const LayerContext& context, Expr x, const Moments& moments, const Weights& w) {
+Expr NormalizeBy(const LayerContext& context, Expr x, const BatchMoments& moments,
+                 const Weights& w) {
   const Expr deviation = Sqrt(moments.variance + context.config.Float("epsilon"));
   const Expr scale = w.gamma.valid() ? w.gamma / deviation : 1.0 / deviation;
   const Expr shift = moments.mean * scale;
@@ -89,7 +90,7 @@ Expr NormalizeBy(const LayerContext& context, Expr x, const Moments& moments, co
 
 // As NormalizeByBatch, without the masked steps.
 Expr NormalizeByMasked(LayerContext* context, Expr x, Expr mask, const Weights& w) {
-  const Moments moments = MaskedMoments(x, mask);
+  const BatchMoments moments = MaskedMoments(x, mask);
   const Expr y = NormalizeBy(*context, x, moments, w);
   if (!y.valid()) return y;
   PushAverage(context, "moving_mean", moments.mean);

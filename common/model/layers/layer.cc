@@ -23,6 +23,13 @@ std::string ArgumentBeside(std::string_view initializer, std::string_view kind) 
 
 Expr LayerContext::FloatInput(size_t i) const { return Cast(inputs[i].value, floatx); }
 
+const LayerOutput* LayerContext::Named(std::string_view argument) const {
+  for (size_t i = 0; i < input_names.size() && i < inputs.size(); ++i) {
+    if (input_names[i] == argument) return &inputs[i];
+  }
+  return nullptr;
+}
+
 absl::StatusOr<ValueType> LayerContext::AddVariable(std::string_view suffix,
                                                     std::vector<int64_t> dims,
                                                     std::string_view initializer, bool row_reads) {
@@ -38,7 +45,8 @@ absl::StatusOr<ValueType> LayerContext::AddVariable(std::string_view suffix,
 
 absl::StatusOr<ValueType> LayerContext::Declare(std::string_view suffix, std::vector<int64_t> dims,
                                                 const v1::ClassConfig& initializer,
-                                                std::string_view argument, bool row_reads) {
+                                                std::string_view argument, bool row_reads,
+                                                std::vector<int64_t> fans) {
   ValueType type{floatx, {}};
   for (int64_t size : dims) type.dims.push_back({size, 0});
   const std::string variable_name = VariableName(suffix);
@@ -57,7 +65,7 @@ absl::StatusOr<ValueType> LayerContext::Declare(std::string_view suffix, std::ve
   variable.set_name(variable_name);
   variable.set_dtype(static_cast<v1::DType>(floatx));
   for (int64_t size : dims) variable.add_dims(size);
-  auto made = MakeInitializer(initializer, seed, dims);
+  auto made = MakeInitializer(initializer, seed, fans.empty() ? dims : fans);
   if (!made.ok()) return Annotate(made.status(), argument);
   *variable.mutable_initializer() = *std::move(made);
   variable.set_trainable(config.Bool("trainable"));
@@ -79,9 +87,10 @@ std::string LayerContext::VariableName(std::string_view suffix) const {
 }
 
 absl::StatusOr<Expr> LayerContext::Weight(std::string_view suffix, std::vector<int64_t> dims,
-                                          std::string_view initializer) {
+                                          std::string_view initializer, std::vector<int64_t> fans) {
   COHORT_ASSIGN_OR_RETURN(const ValueType type,
-                          AddVariable(suffix, std::move(dims), initializer, false));
+                          Declare(suffix, std::move(dims), config.Object(initializer), initializer,
+                                  false, std::move(fans)));
   const Expr weight = builder->Read(VariableName(suffix), type);
   const std::string regularizer = ArgumentBeside(initializer, "regularizer");
   if (penalties == nullptr || !trainable() || !config.Has(regularizer)) return weight;
@@ -91,8 +100,32 @@ absl::StatusOr<Expr> LayerContext::Weight(std::string_view suffix, std::vector<i
   return weight;
 }
 
+absl::StatusOr<Expr> LayerContext::WeightOf(std::string_view suffix, std::vector<int64_t> dims,
+                                            const v1::ClassConfig& initializer) {
+  COHORT_ASSIGN_OR_RETURN(const ValueType type,
+                          Declare(suffix, std::move(dims), initializer, suffix, false));
+  return builder->Read(VariableName(suffix), type);
+}
+
+LayerContext LayerContext::Inner(const v1::ClassConfig& inner_config,
+                                 std::string_view inner) const {
+  return {.builder = builder,
+          .config = Config(inner_config),
+          .name = fmt::format("{}/{}", name, inner),
+          .inputs = {},
+          .input_names = {},
+          .training = training,
+          .floatx = floatx,
+          .seed = seed,
+          .variables = variables,
+          .penalties = penalties,
+          .is_shared = is_shared,
+          .keys = {},
+          .places = {}};
+}
+
 absl::Status LayerClass::CheckClass() const {
-  if (schema.Find("trainable") == nullptr) {
+  if (schema.Find("trainable") == nullptr && !schema.name.starts_with(kOperationPrefix)) {
     return InvalidArgument(
         "the layer {} has no argument `trainable`: make its schema by LayerSchema", schema.name);
   }
@@ -113,6 +146,15 @@ ClassSchema LayerSchema(std::string_view name, std::string_view doc,
     if (schema.Find(common.name) == nullptr) schema.arguments.push_back(std::move(common));
   }
   return schema;
+}
+
+Argument InputNamesArgument() {
+  return Strings("input_names", "The arguments that the inputs are; none: the first ones.")
+      .Optional();
+}
+
+ClassRegistry<LayerClass>& LayersFor(std::string_view name) {
+  return name.starts_with(kOperationPrefix) ? Operations() : Layers();
 }
 
 Argument InitializerArgument(std::string_view name, std::string_view default_class,

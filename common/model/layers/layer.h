@@ -27,6 +27,10 @@ struct LayerOutput {
   // Most layers return a value alone.
   LayerOutput(Expr value, Expr logits = {}, Expr mask = {})
       : value(value), logits(logits), mask(mask) {}
+  // Several; at least one.
+  explicit LayerOutput(std::vector<LayerOutput> outputs) : LayerOutput(outputs.front()) {
+    parts = std::move(outputs);
+  }
 
   Expr value;
   // The input of the sigmoid or softmax that made the value, so that a cross entropy can start from
@@ -34,6 +38,9 @@ struct LayerOutput {
   Expr logits;
   // The steps that count (masks.h): bool, with the first axes of the value. No value: all count.
   Expr mask;
+  // All outputs of a layer that has several, such as ops.split; the first one is this one, too.
+  // ops.part gives the others.
+  std::vector<LayerOutput> parts;
 };
 
 // The inputs for building one layer into one program. The first axis of values is the batch.
@@ -42,7 +49,9 @@ struct LayerContext {
   Config config;                    // every argument of the class
   std::string name;                 // as given, or Keras' automatic one
   std::vector<LayerOutput> inputs;  // as many as the class takes; all have values
-  bool training = false;            // dropout is active
+  // The arguments of Keras' `call` that the inputs are; empty if the class has no LayerClass::call.
+  std::vector<std::string> input_names;
+  bool training = false;  // dropout is active
   DType floatx = DType::kFloat32;
   uint64_t seed = 0;                                   // the seed of the job
   std::vector<v1::VariableSpec>* variables = nullptr;  // AddVariable appends to it
@@ -57,6 +66,8 @@ struct LayerContext {
 
   // Returns input i as floatx: integers are converted.
   Expr FloatInput(size_t i) const;
+  // The input that is this argument of `call`; null if it is not given.
+  const LayerOutput* Named(std::string_view argument) const;
   // Declares the variable "name/suffix" of dtype floatx. `initializer` is the argument that has its
   // initializer; if the class has an argument `kernel_constraint` beside `kernel_initializer`, the
   // variable gets it. Errors: those of its initializer and of Constraint::Create; InvalidArgument
@@ -72,13 +83,22 @@ struct LayerContext {
   bool trainable() const { return config.Bool("trainable"); }
   // Declares the variable and reads it whole. If the class has an argument `kernel_regularizer`
   // beside the initializer `kernel_initializer`, it applies to a trainable variable.
+  // `fans`: the numbers of inputs and outputs by which initializers scale; empty: those of `dims`.
   absl::StatusOr<Expr> Weight(std::string_view suffix, std::vector<int64_t> dims,
-                              std::string_view initializer);
+                              std::string_view initializer, std::vector<int64_t> fans = {});
+
+  // The same with an initializer that is no argument, and without a regularizer.
+  absl::StatusOr<Expr> WeightOf(std::string_view suffix, std::vector<int64_t> dims,
+                                const v1::ClassConfig& initializer);
+
+  // The context of a layer that is an argument of this one, without inputs: its variables are
+  // "name/inner/kernel". `config` must live as long as the context.
+  LayerContext Inner(const v1::ClassConfig& config, std::string_view inner) const;
 
  private:
   absl::StatusOr<ValueType> Declare(std::string_view suffix, std::vector<int64_t> dims,
                                     const v1::ClassConfig& initializer, std::string_view argument,
-                                    bool row_reads);
+                                    bool row_reads, std::vector<int64_t> fans = {});
 };
 
 // The mask of a layer's output (`supports_masking` and `compute_mask` in Keras). A layer that uses
@@ -102,6 +122,13 @@ struct LayerClass {
   // It runs where the data is read, and its input is an Input (common/model/input_layers.h).
   bool on_data = false;
   MaskRule mask = MaskRule::kDrop;
+  // The arguments of Keras' `call` that are tensors, in their order. Inputs are these, without
+  // those that the config has as numbers; the argument `input_names` of a layer that has it names
+  // them. Empty: the first argument takes all inputs.
+  std::vector<std::string> call = {};
+  bool several_outputs = false;  // `build` sets LayerOutput::parts
+  // Keras removes the masks of its inputs: layers that are called later find none.
+  bool removes_masks = false;
   // None for Input, which the model builder makes itself. Errors: InvalidArgument; the builder
   // keeps errors of ops.
   std::function<absl::StatusOr<LayerOutput>(LayerContext* context)> build;
@@ -114,6 +141,16 @@ inline constexpr size_t kAnyNumberOfInputs = size_t{1} << 16;
 
 // All layers. Names are exact, as in Keras.
 ClassRegistry<LayerClass>& Layers();
+
+// The functions of keras.ops as layers without variables (common/model/operations): "ops.mean".
+inline constexpr std::string_view kOperationPrefix = "ops.";
+ClassRegistry<LayerClass>& Operations();
+// Returns Operations() for the name of one of them, else Layers().
+ClassRegistry<LayerClass>& LayersFor(std::string_view name);
+
+// Names of inputs of a layer that takes several, for which inputs in the order of `call` leave one
+// out: `input_names: [query, value, attention_mask]`.
+Argument InputNamesArgument();
 
 // Gives a batch the shape and dtype that the Input `config` declares: [batch] counts as [batch, 1].
 // Keras' default dtype is floatx; integers stay integers, but bytes (pixels) do not. `are_ids`: an

@@ -3,6 +3,8 @@
 #define COHORT_LAYERS(X)    \
   X(Activation)             \
   X(Add)                    \
+  X(AdditiveAttention)      \
+  X(Attention)              \
   X(Average)                \
   X(AveragePooling1D)       \
   X(AveragePooling2D)       \
@@ -15,12 +17,14 @@
   X(Conv2DTranspose)        \
   X(Cropping1D)             \
   X(Cropping2D)             \
+  X(CustomScaleLayer)       \
   X(Dense)                  \
   X(DepthwiseConv1D)        \
   X(DepthwiseConv2D)        \
   X(Dot)                    \
   X(Dropout)                \
   X(ELU)                    \
+  X(EinsumDense)            \
   X(Embedding)              \
   X(Flatten)                \
   X(GRU)                    \
@@ -30,20 +34,24 @@
   X(GlobalMaxPooling1D)     \
   X(GlobalMaxPooling2D)     \
   X(GroupNormalization)     \
+  X(GroupQueryAttention)    \
   X(Identity)               \
   X(Input)                  \
   X(LSTM)                   \
   X(LayerNormalization)     \
+  X(LayerScale)             \
   X(LeakyReLU)              \
   X(Masking)                \
   X(MaxPooling1D)           \
   X(MaxPooling2D)           \
   X(Maximum)                \
   X(Minimum)                \
+  X(MultiHeadAttention)     \
   X(Multiply)               \
   X(Normalization)          \
   X(PReLU)                  \
   X(Permute)                \
+  X(RMSNormalization)       \
   X(RNN)                    \
   X(ReLU)                   \
   X(RepeatVector)           \
@@ -56,6 +64,7 @@
   X(SpatialDropout1D)       \
   X(SpatialDropout2D)       \
   X(Subtract)               \
+  X(TimeDistributed)        \
   X(UnitNormalization)      \
   X(UpSampling1D)           \
   X(UpSampling2D)           \

@@ -13,9 +13,7 @@ namespace {
 
 // The most used of keras/src/layers that are missing.
 constexpr std::string_view kPlannedLayers =
-    "AdditiveAttention AlphaDropout Attention AveragePooling3D Conv3D EinsumDense Lambda "
-    "MaxPooling3D "
-    "MultiHeadAttention TimeDistributed";
+    "AlphaDropout AveragePooling3D Conv3D Lambda MaxPooling3D";
 
 std::vector<LayerClass> AllLayers() {
 #define COHORT_CALL(name) name##Layer(),

@@ -1,13 +1,13 @@
 #include "common/model/layers/masks.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "common/graph/expr.h"
 
 namespace cohort {
 namespace {
-
-Expr Floats(Expr mask) { return Cast(mask, DType::kFloat32); }
 
 // The mask of a layer whose inputs are merged (keras/src/layers/merging/base_merge.py): none if an
 // input has none.
@@ -20,9 +20,37 @@ Expr MergedMask(std::span<const LayerOutput> inputs) {
   return mask;
 }
 
+// Finds which arguments of `call` the inputs are.
+absl::StatusOr<std::vector<std::string>> InputNames(const LayerClass& layer_class,
+                                                    const LayerContext& context) {
+  const Config& config = context.config;
+  const size_t count = context.inputs.size();
+  std::vector<std::string> names;
+  if (layer_class.call.empty()) return names;
+  if (config.Has("input_names")) {
+    names = config.Strings("input_names");
+    for (const std::string& name : names) {
+      if (std::ranges::count(layer_class.call, name) == 0 || std::ranges::count(names, name) > 1) {
+        return InvalidArgument("input_names has \"{}\", but inputs are {}", name,
+                               fmt::join(layer_class.call, ", "));
+      }
+    }
+    if (names.size() == count) return names;
+    return InvalidArgument("it has {} inputs, and {} input_names", count, names.size());
+  }
+  for (const std::string& name : layer_class.call) {
+    if (names.size() < count && !config.Has(name)) names.push_back(name);
+  }
+  if (names.size() == count) return names;
+  return InvalidArgument("it has {} inputs and numbers, but its arguments are {}",
+                         count + layer_class.call.size() - names.size(),
+                         fmt::join(layer_class.call, ", "));
+}
+
 }  // namespace
 
 absl::StatusOr<LayerOutput> BuildLayer(const LayerClass& layer_class, LayerContext* context) {
+  COHORT_ASSIGN_OR_RETURN(context->input_names, InputNames(layer_class, *context));
   COHORT_ASSIGN_OR_RETURN(LayerOutput output, layer_class.build(context));
   switch (layer_class.mask) {
     case MaskRule::kDrop:
@@ -42,14 +70,12 @@ absl::StatusOr<LayerOutput> BuildLayer(const LayerClass& layer_class, LayerConte
 
 Expr NotEqual(Expr x, double value) {
   if (!x.valid()) return {};
-  const Expr equal = Equal(x, x.builder()->Scalar(value, x.dtype()));
-  return Less(Floats(equal), x.builder()->Scalar(0.5, DType::kFloat32));
+  return LogicalNot(Equal(x, x.builder()->Scalar(value, x.dtype())));
 }
 
-Expr EitherMask(Expr a, Expr b) {
-  if (!a.valid() || !b.valid()) return {};
-  return Greater(Floats(a) + Floats(b), a.builder()->Scalar(0.5, DType::kFloat32));
-}
+Expr AsMask(Expr x) { return !x.valid() || x.dtype() == DType::kBool ? x : NotEqual(x, 0); }
+
+Expr EitherMask(Expr a, Expr b) { return LogicalOr(a, b); }
 
 Expr MaskOver(Expr mask, size_t rank) {
   if (!mask.valid() || mask.rank() == rank) return mask;

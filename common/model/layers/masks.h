@@ -16,6 +16,8 @@ absl::StatusOr<LayerOutput> BuildLayer(const LayerClass& layer_class, LayerConte
 
 // The steps whose number is not `value`: bool, of the type of x.
 Expr NotEqual(Expr x, double value);
+// A value as a mask: what is not 0.
+Expr AsMask(Expr x);
 // The steps that one of the two masks has. Both have one type.
 Expr EitherMask(Expr a, Expr b);
 // A mask with axes of 1 after its own, so that it broadcasts over a value of `rank` axes.

@@ -1,4 +1,6 @@
 // Softmax (keras/src/layers/activations/softmax.py).
+#include <algorithm>
+
 #include "common/graph/expr.h"
 #include "common/model/activation_functions.h"
 
@@ -10,14 +12,21 @@ constexpr double kMasked = -1e9;  // _large_negative_number
 absl::StatusOr<LayerOutput> BuildSoftmax(LayerContext* context) {
   Expr x = context->FloatInput(0);
   const Expr mask = context->inputs[0].mask;
-  if (mask.valid()) {
-    if (mask.type().dims != x.type().dims) {
-      return InvalidArgument("its input {} has the mask {}, and a mask must have its shape",
-                             TypeToString(x.type()), TypeToString(mask.type()));
+  if (!mask.valid()) return SoftmaxOver(x, context->config.Ints("axis"));
+  const ValueType m = mask.type(), type = x.type();
+  const size_t skipped = type.dims.size() - std::min(m.dims.size(), type.dims.size());
+  for (size_t i = 0; i < m.dims.size(); ++i) {
+    if (m.dims.size() <= type.dims.size() &&
+        (m.dims[i] == Dim{1, 0} || m.dims[i] == type.dims[skipped + i])) {
+      continue;
     }
-    x = x + kMasked * (1.0 - Cast(mask, x.dtype()));
+    return InvalidArgument("its input {} has the mask {}, which does not broadcast to it",
+                           TypeToString(type), TypeToString(m));
   }
-  return SoftmaxOver(x, context->config.Ints("axis"));
+  const auto number = [&](double value) { return context->builder->Scalar(value, x.dtype()); };
+  COHORT_ASSIGN_OR_RETURN(const LayerOutput output, SoftmaxOver(Select(mask, x, number(kMasked)),
+                                                                context->config.Ints("axis")));
+  return Select(mask, output.value, number(0));
 }
 
 }  // namespace
