@@ -378,6 +378,29 @@ TEST_CASE("a skipped step changes nothing, and the hello has the iteration and t
   CHECK(position().loss_scale().finite_steps() == 1);
 }
 
+TEST_CASE("updates have the learning rates that the chief has set, by their iterations") {
+  TestCore ps;
+  ps.Adopt(1, 1);
+  ps.Assign(
+      1, Layout({Variable("w", {2}, 5)}, OptimizerOf("SGD", {{"learning_rate", ConfigOf(1.0)}})));
+  ps.RunBackground();
+  REQUIRE(ps.Last(1).has_assigned());
+  v1::ChiefToPs set;
+  set.set_generation(1);
+  set.set_request(60);
+  v1::LearningRate* const rate = set.mutable_learning_rates()->add_rates();
+  rate->set_iteration(8);
+  rate->set_rate(0.5);
+  ps.Deliver(1, set);
+  const v1::PsToChief answer = ps.Last(1);
+  CHECK(answer.request() == 60);
+  CHECK(answer.status().code() == 0);
+  ps.Push(0, 0, /*closure=*/7, {1, 1});
+  CHECK(ps.Pull(0, 0) == Floats{4, 4});
+  ps.Push(0, 0, /*closure=*/8, {1, 1});
+  CHECK(ps.Pull(0, 0) == Floats{3.5, 3.5});
+}
+
 TEST_CASE("a snapshot is taken at once, written later, and not changed meanwhile") {
   TestCore ps;
   SetUp(&ps);

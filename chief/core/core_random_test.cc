@@ -33,6 +33,7 @@ class RandomRun {
     }
     REQUIRE(Done());
     CheckReaders();
+    CheckRates();
     Count();
     seen->lives += seen_.lives;
     seen->rollbacks += world_.core().view().timeline() - 1;
@@ -63,7 +64,16 @@ class RandomRun {
     }
     return alive_ && world_.core().view().served() &&
            world_.core().view().settlement.steps() == kPlaces && world_.core().view().idle() &&
-           world_.core().view().Unfinished().empty();
+           world_.core().view().Unfinished().empty() &&
+           !world_.core().view().steps.rates().changing();
+  }
+
+  // All servers have the rates of the chief.
+  void CheckRates() {
+    const v1::LearningRates& rates = world_.core().view().steps.rates().rates();
+    for (const FakePs& ps : world_.ps) {
+      REQUIRE(ps.learning_rates.ShortDebugString() == rates.ShortDebugString());
+    }
   }
 
   // A step that counts has read its batch; and no reader is behind what the chief knows of it.
@@ -156,6 +166,8 @@ class RandomRun {
     }
     rolling_ = false;
     rollbacks_seen_ = world_.rollbacks_done.size();
+    if (Pick(50) == 0)
+      (void)core.SetLearningRate(1.0 / static_cast<double>(1 + Pick(9)), Pick(2) == 0);
     const auto open = core.view().Unfinished();
     if (!open.empty()) {
       (void)world_.ScheduleJob(open[0].place, open[0].steps, kPlaces);
@@ -193,6 +205,7 @@ std::string TextOf(const absl::StatusOr<Recovered>& recovered) {
   ReaderPositions::Protos readers;
   r.readers.Fill(&readers);
   for (const v1::ReaderPositions& reader : readers) text += " " + reader.ShortDebugString();
+  text += "; " + r.rates.ShortDebugString();
   return text;
 }
 

@@ -51,8 +51,7 @@ void EpochCallbacks::ContinueFrom(const v1::Manifest* from,
   for (const v1::EpochRecord& record : history) Show(record);
   MutexLock lock(&mu_);
   history_ = std::move(history);
-  trained_until_.clear();
-  trained_epochs_ = 0;
+  trained_.Clear();
 }
 
 std::unique_ptr<EpochCallbacks> EpochCallbacks::Of(const v1::JobSpec& job, double learning_rate) {
@@ -112,10 +111,11 @@ std::vector<CallbackFile> EpochCallbacks::Files() const {
   return files;
 }
 
-void EpochCallbacks::NoteTrained(uint64_t epochs, std::string why) {
+void EpochCallbacks::NoteTrained(uint64_t epochs, uint64_t steps, std::string why) {
   MutexLock lock(&mu_);
-  trained_until_ = std::move(why);
-  trained_epochs_ = epochs;
+  trained_.set_trained_epochs(epochs);
+  trained_.set_trained_steps(steps);
+  trained_.set_stopped(std::move(why));
 }
 
 // A cut that began before the end of an epoch may be committed after it.
@@ -124,13 +124,11 @@ void EpochCallbacks::Complete(v1::Manifest* manifest) const {
   for (const v1::EpochRecord& record : history_) {
     if (record.epoch() <= manifest->epoch()) *manifest->add_history() = record;
   }
-  if (!manifest->finished() || trained_epochs_ == 0) return;
-  manifest->set_trained_epochs(trained_epochs_);
-  manifest->set_stopped(trained_until_);
+  if (manifest->finished()) manifest->MergeFrom(trained_);
 }
 
 std::string WhyStopped(const v1::Manifest& newest, const v1::JobSpec& job) {
-  if (newest.trained_epochs() > newest.epoch()) {
+  if (newest.trained_steps() > newest.step()) {
     const bool same = CallbacksText(newest.job_spec()) == CallbacksText(job);
     return same ? newest.stopped() : "";
   }

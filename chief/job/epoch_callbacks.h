@@ -51,9 +51,9 @@ class EpochCallbacks {
   std::vector<CallbackFile> Files() const;
   bool needs_finite_values() const { return needs_finite_values_; }
   bool restores_best() const { return restores_best_; }
-  // The training has ended after this many epochs because of `why` ("": there are no more), and the
-  // state of an earlier one is restored. The last manifest has both.
-  void NoteTrained(uint64_t epochs, std::string why);
+  // The training has ended after so much work because of `why` ("": no callback), and the state of
+  // an earlier epoch is restored. The last manifest has all three.
+  void NoteTrained(uint64_t epochs, uint64_t steps, std::string why);
 
   // Adds the history, and why the training has ended, to a manifest that is about to be written.
   void Complete(v1::Manifest* manifest) const;
@@ -71,8 +71,7 @@ class EpochCallbacks {
 
   mutable Mutex mu_;
   std::vector<v1::EpochRecord> history_ ABSL_GUARDED_BY(mu_);  // in the order of epochs
-  std::string trained_until_ ABSL_GUARDED_BY(mu_);             // NoteTrained: why it has ended
-  uint64_t trained_epochs_ ABSL_GUARDED_BY(mu_) = 0;           // NoteTrained
+  v1::Manifest trained_ ABSL_GUARDED_BY(mu_);                  // the fields of NoteTrained
 };
 
 // Why callbacks have ended the training of a finished manifest for a job, before the epochs that

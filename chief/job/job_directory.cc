@@ -105,7 +105,8 @@ absl::StatusOr<std::optional<v1::Manifest>> JobDirectory::Prepare() {
     const std::string stopped = WhyStopped(*newest, plan_->spec());
     if (std::max(newest->epoch(), newest->trained_epochs()) >= schedule.epochs) {
       by = "give more epochs (`fit.epochs`)";
-    } else if (schedule.max_steps > 0 && newest->step() >= schedule.max_steps) {
+    } else if (schedule.max_steps > 0 &&
+               std::max(newest->step(), newest->trained_steps()) >= schedule.max_steps) {
       by = "give more steps (`fit.max_steps`)";
     } else if (!stopped.empty()) {
       by = fmt::format(

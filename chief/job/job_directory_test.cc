@@ -13,7 +13,7 @@ namespace {
 
 using Catch::Contains;
 
-JobPlan Plan(int epochs, int output_dim = 4) {
+JobPlan Plan(int epochs, int output_dim = 4, const std::string& fit = "") {
   auto job = ParseJob(fmt::format("name: t\n"
                                   "model:\n  sequential:\n"
                                   "    - Input: {{shape: [3], dtype: int64, feature: features}}\n"
@@ -28,9 +28,9 @@ JobPlan Plan(int epochs, int output_dim = 4) {
                                   "      - {{column: features, lookup: string}}\n"
                                   "      - {{column: label, equals: \"yes\"}}\n"
                                   "    label: label\n"
-                                  "fit: {{epochs: {}}}\n"
+                                  "fit: {{epochs: {}{}}}\n"
                                   "checkpoint: {{directory: c}}\n",
-                                  output_dim, epochs),
+                                  output_dim, epochs, fit),
                       "t.yaml");
   INFO(job.status().ToString());
   REQUIRE(job.ok());
@@ -111,6 +111,41 @@ TEST_CASE("a job that is finished is an error, or the result, unless it has more
   const auto more = d.Prepare(Plan(3));
   REQUIRE(more.ok());
   CHECK(!more->has_value());
+}
+
+TEST_CASE("the error of a finished job names what has finished it") {
+  const std::string callbacks = ", callbacks: [{EarlyStopping: {monitor: loss, patience: 1}}]";
+  const auto error = [](Directory* d, const JobPlan& plan) {
+    return std::string(d->Prepare(plan).status().message());
+  };
+  const JobPlan plan = Plan(9, 4, callbacks);
+  Directory stopped;
+  v1::Manifest manifest = ManifestOf(plan, 2, true);
+  for (uint64_t epoch : {1, 2}) {
+    v1::EpochRecord* const record = manifest.add_history();
+    record->set_epoch(epoch);
+    (*record->mutable_values())["loss"] = 1;
+  }
+  stopped.Commit(manifest);
+  CHECK_THAT(error(&stopped, plan),
+             Contains("a callback has ended it (EarlyStopping: loss was best at epoch 1 (1))"));
+  CHECK(stopped.Prepare(Plan(9)).ok());
+  // With restored weights the history ends at the best epoch.
+  Directory restored;
+  manifest.mutable_history()->RemoveLast();
+  manifest.set_epoch(1);
+  manifest.set_step(2);
+  manifest.set_trained_epochs(2);
+  manifest.set_trained_steps(4);
+  manifest.set_stopped("EarlyStopping: loss was best");
+  restored.Commit(manifest);
+  CHECK_THAT(error(&restored, plan), Contains("a callback has ended it (EarlyStopping: loss"));
+  CHECK_THAT(error(&restored, Plan(2, 4, callbacks)), Contains("give more epochs"));
+  CHECK(restored.Prepare(Plan(9)).ok());
+  Directory steps;
+  steps.Commit(ManifestOf(Plan(9, 4, ", max_steps: 3"), 2, true));
+  CHECK_THAT(error(&steps, Plan(9, 4, ", max_steps: 4")), Contains("give more steps"));
+  CHECK(steps.Prepare(Plan(9)).ok());
 }
 
 TEST_CASE("the chief notes whose checkpoints follow, once per launch") {

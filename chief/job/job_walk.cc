@@ -268,7 +268,7 @@ absl::Status JobWalk::RestoreBest() {
   COHORT_RETURN_IF_ERROR(restored);
   FindBestAgain();
   RecallEpochs({});
-  env_.callbacks->NoteTrained(state.epoch, why);
+  env_.callbacks->NoteTrained(state.epoch, state.next_place, why);
   env_.console->Print(fmt::format("the job ends with the weights of its best epoch: {} ({})", path,
                                   BestText(*best)));
   return absl::OkStatus();

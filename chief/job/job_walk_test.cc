@@ -182,6 +182,7 @@ TEST_CASE("a job ends with its best epoch if a callback restores it") {
   CHECK(last.epoch() == 2);
   CHECK(last.history_size() == 2);
   CHECK(last.trained_epochs() == (stops ? 4 : 3));
+  CHECK(last.trained_steps() == (stops ? 12 : 9));
   CHECK(last.stopped().empty() != stops);
   CHECK(job.shown.Has("the job ends with the weights of its best epoch: /c/"));
 }

@@ -444,6 +444,22 @@ const Case kCases[] = {
     {"  batch_size: 16", "  visitation: independent"},
     {"{epochs: 2}", "{steps_per_epoch: 2}"},
     {"{epochs: 2}", "{epochs: 0}"},
+    {"{epochs: 2}", "{initial_epoch: 2}"},
+    {"{epochs: 2}", "{validation_freq: [0]}"},
+    {"{epochs: 2}", "{validation_split: 1.5}"},
+    {"{epochs: 2}", "{callbacks: [RemoteMonitor]}"},
+    {"{epochs: 2}", "{callbacks: [LambdaCallback]}"},
+    {"{epochs: 2}", "{callbacks: [{LearningRateScheduler: {schedule: {}}}]}"},
+    {"{epochs: 2}", "{callbacks: [{LearningRateScheduler: {schedule: {a: 1}}}]}"},
+    {"{epochs: 2}", "{callbacks: [{LearningRateScheduler: {schedule: {0.5: 1}}}]}"},
+    {"{epochs: 2}", "{callbacks: [{ReduceLROnPlateau: {factor: 1}}]}"},
+    {"{epochs: 2}", "{callbacks: [{ReduceLROnPlateau: {monitor: val_los}}]}"},
+    {"{epochs: 2}", "{callbacks: [{EarlyStopping: {monitor: loss, restore_best_weights: true}}]}"},
+    {"{epochs: 2}", "{callbacks: [{ModelCheckpoint: {filepath: best.keras}}]}"},
+    {"{epochs: 2}", "{callbacks: [{ModelCheckpoint: {filepath: d}}]}"},
+    {"{epochs: 2}", "{callbacks: [{ModelCheckpoint: {save_freq: often}}]}"},
+    {"{epochs: 2}", "{callbacks: [{TensorBoard: {histogram_freq: 1}}]}"},
+    {"{epochs: 2}", "{epochs: 2}\ninit_from: a\ninitial_weights: {path: b}"},
     {"{directory: c}", "{max_to_keep: 0}"},
     {"{directory: c}", "{every_seconds: -1}"},
     {"{directory: c}", "{every_seconds: 1e300}"},
@@ -505,6 +521,42 @@ std::string WithoutNames(std::string_view message) {
     if (at != std::string::npos) text.replace(at, list.size(), mark);
   }
   return text;
+}
+
+TEST_CASE("callbacks set keys of the job, and the rate only of an optimizer without a schedule") {
+  std::string text = With("{epochs: 2}",
+                          "{callbacks: [{ModelCheckpoint: {save_best_only: true, monitor: "
+                          "val_accuracy, save_freq: 50}}, TensorBoard, {ReduceLROnPlateau: {}}, "
+                          "{LearningRateScheduler: {schedule: {0: 0.1, 5: 1e-2}}}], "
+                          "validation_every_epochs: 3, validation_split: 0}");
+  const auto job = ParseJob(text, "job.yaml");
+  INFO(job.status());
+  REQUIRE(job.ok());
+  const v1::JobSpec& spec = job->spec;
+  CHECK(spec.checkpoint().keep_best() == "val_accuracy");
+  CHECK(spec.checkpoint().mode() == "max");
+  CHECK(spec.checkpoint().every_steps() == 50);
+  CHECK(spec.report().log_dir() == "logs");
+  CHECK(spec.fit().validation_freq() == 3);
+  CHECK(Config(spec.fit().callbacks(3)).Floats("schedule") == std::vector{0.0, 0.1, 5.0, 0.01});
+  const std::string number = "learning_rate: 0.01";
+  text.replace(text.find(number), number.size(),
+               "learning_rate: {CosineDecay: {initial_learning_rate: 1, decay_steps: 5}}");
+  CHECK_THAT(std::string(ParseJob(text, "job.yaml").status().message()),
+             Catch::StartsWith("job.yaml:20: ReduceLROnPlateau sets the learning rate, which must "
+                               "be a number then, and the optimizer has a schedule"));
+}
+
+TEST_CASE("the last records validate, and layers start from a checkpoint") {
+  std::string text = With("  validation: {skip: 100}\n", "");
+  text.replace(text.find("{epochs: 2}"), 11, "{validation_freq: [1, 3], validation_split: 0.25}");
+  const auto job = ParseJob(text + "init_from: runs/1\n", "job.yaml");
+  INFO(job.status());
+  REQUIRE(job.ok());
+  CHECK(job->spec.data().validation().source_class().class_name() == "csv");
+  CHECK(job->spec.fit().validation_epochs_size() == 2);
+  CHECK(job->spec.initial_weights().path() == "runs/1");
+  CHECK(job->spec.initial_weights().skip_mismatch());
 }
 
 TEST_CASE("errors name the line and say what is wrong") {

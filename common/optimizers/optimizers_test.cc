@@ -209,6 +209,33 @@ TEST_CASE("the first pattern that matches a variable's name chooses its optimize
         "frozen/kernel");
 }
 
+TEST_CASE("a rate that the job has set counts from its iteration, until the next one") {
+  v1::Layout layout;
+  *layout.add_optimizers() = OptimizerOf("SGD", {{"learning_rate", ConfigOf(0.5)}});
+  v1::VariableSpec variable = Variables().front();
+  variable.set_trainable(true);
+  variable.set_optimizer(0);
+  *layout.add_variables() = variable;
+  const auto rules = LayoutRules::Create(layout);
+  REQUIRE(rules.ok());
+  const OptimizerRule* const rule = (*rules)->Find(variable);
+  v1::LearningRates rates;
+  for (const auto& [iteration, rate] :
+       {std::pair<uint64_t, double>(3, 0.25), {5, 0.125}, {9, -1}}) {
+    v1::LearningRate* const set = rates.add_rates();
+    set->set_iteration(iteration);
+    set->set_rate(rate);
+  }
+  (*rules)->set_rates()->Set(rates);
+  const std::vector<double> expected = {0.5, 0.5, 0.5, 0.25, 0.25, 0.125, 0.125, 0.125, 0.125, 0.5};
+  for (uint64_t i = 0; i < expected.size(); ++i) {
+    CHECK(rule->LearningRate(i) == expected[i]);
+    CHECK(RateAt(rates, i).value_or(0.5) == expected[i]);
+  }
+  (*rules)->set_rates()->Set({});
+  CHECK(rule->LearningRate(4) == 0.5);
+}
+
 TEST_CASE("the rules of a layout by variable") {
   v1::Layout layout;
   for (const v1::VariableSpec& variable : Variables()) *layout.add_variables() = variable;

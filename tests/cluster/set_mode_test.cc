@@ -90,5 +90,40 @@ void ChangesItsMode(Body body) {
 
 COHORT_BOTH_BODIES("a job changes its mode while tasks die", ChangesItsMode)
 
+void IsControlled(Body body) {
+  Scenario s(body, "control",
+             MiniClusterOptions{.servers = 2,
+                                .workers = 2,
+                                .job_yaml = RecommenderJob(2, 40, 32 * kStepsPerEpoch),
+                                .proxied = true});
+  s.Pace(0);
+  s.Check(s->StartAll());
+  Train(&s, 20);
+  CHECK(Ask(&s, {.command = "set", .mode = "learning_rate", .value = "0.25"}) ==
+        "the learning rate is 0.25\n");
+  CHECK(Ask(&s, {.command = "pause"}) == "the job is paused\n");
+  const auto status = [&] { return Ask(&s, {.command = "status"}); };
+  std::string paused;
+  while ((paused = status()).find(", 0 run\n") == std::string::npos) {
+  }
+  CHECK_THAT(paused,
+             Catch::Contains("activity    paused\n") && Catch::Contains("rate        0.25\n"));
+  CHECK(Ask(&s, {.command = "extend", .epochs = 3}) == "the job has 3 epochs\n");
+  CHECK(Ask(&s, {.command = "resume"}) == "the job continues\n");
+  Train(&s, 20);
+  s.Bounce(TaskRole::kChief, 0);
+  Train(&s, 20);
+  CHECK_THAT(status(), Catch::Contains("epoch 1 of 3") && Catch::Contains("rate        0.25\n"));
+  Ask(&s, {.command = "checkpoint"});
+  s.Bounce(TaskRole::kPs, 1);
+  Printed(&s, body, {"restored: continuing at step"});
+  CHECK_THAT(status(), Catch::Contains("rate        0.25\n"));
+  s.Release(0);
+  s.Finish();
+  Printed(&s, body, {fmt::format("{} in all, ", 3 * kStepsPerEpoch)});
+}
+
+COHORT_BOTH_BODIES("a job is paused, gets another rate and more epochs", IsControlled)
+
 }  // namespace
 }  // namespace cohort
