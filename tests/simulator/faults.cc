@@ -1,5 +1,9 @@
 #include "tests/simulator/faults.h"
 
+#include <iterator>
+#include <string_view>
+#include <vector>
+
 #include "common/base/crash_point.h"
 
 namespace cohort::simulator {
@@ -128,9 +132,15 @@ void Faults::CutNetwork() {
 }
 
 void Faults::ArmCrashPointOfAny() {
+  // Without the point of learning rates that are set, which no simulated job does.
+  static const std::vector<std::string_view> points = [] {
+    std::vector<std::string_view> all(std::begin(kCrashPoints), std::end(kCrashPoints));
+    std::erase(all, "chief.rate.journaled");
+    return all;
+  }();
   std::string_view name;
   do {
-    name = kCrashPoints[world_->chance.Below(std::size(kCrashPoints))];
+    name = points[world_->chance.Below(points.size())];
   } while (name.starts_with("replica."));  // the simulated cluster has none
   const std::string point = fmt::format("{}:{}", name, world_->chance.Between(1, 12));
   world_->Trace("crash point {} is armed", point);
