@@ -34,6 +34,15 @@ def dense(units, activation, steps=0):
         {"class_name": "Dense", "name": "y", "units": units, "activation": activation, "use_bias": False}]}
 
 
+def masked(units, steps):
+    """Ids of which 0 is masked."""
+    return {"layers": [
+        {"class_name": "Input", "name": "x", "shape": [steps], "dtype": "int64"},
+        {"class_name": "Embedding", "name": "e", "input_dim": 4, "output_dim": 3, "mask_zero": True,
+         "inputs": ["x"]},
+        {"class_name": "Dense", "name": "y", "units": units, "activation": "softmax"}]}
+
+
 def two_outputs(steps):
     return {"layers": [
         {"class_name": "Input", "name": "x", "shape": [steps, 4]},
@@ -108,6 +117,12 @@ CASES = [
     weighted({SPARSE: {"ignore_class": 2}}, SEQUENCE, [SEQUENCE_IDS], [5]),
     weighted({SPARSE: {"ignore_class": 2, **MEAN_BY_WEIGHT}}, SEQUENCE, [SEQUENCE_IDS], [5]),
     weighted({"Dice": {}}, SIGMOID, [BITS]),
+    # Masked steps.
+    case({SPARSE: {}}, masked(3, 5), [SEQUENCE_IDS], compile={"metrics": ["accuracy"]}),
+    weighted({SPARSE: {}}, masked(3, 5), [SEQUENCE_IDS], [5],
+             compile={"metrics": ["accuracy"], "weighted_metrics": ["accuracy"]}),
+    weighted({SPARSE: {"ignore_class": 1}}, masked(3, 5), [SEQUENCE_IDS], [1]),
+    weighted({SPARSE: MEAN_BY_WEIGHT}, masked(3, 5), [SEQUENCE_IDS], [5]),
     # Weights of classes.
     case({SPARSE: {}}, SOFTMAX, [IDS], class_weight={"0": 0.5, "2": 3.0},
          compile={"weighted_metrics": ["accuracy"]}),
@@ -163,6 +178,14 @@ def column(spec, seed, step, size):
     return golden_data.tensor(s, shape, 0.0 if spec["kind"] == "unit" else -1.0, 1.0)
 
 
+def inputs(model, seed, size):
+    layer = model["layers"][0]
+    shape = (size, *layer["shape"])
+    if layer.get("dtype") == "int64":
+        return golden_data.integers(seed, shape, model["layers"][1]["input_dim"])
+    return golden_data.tensor(seed, shape)
+
+
 class Batches(keras.utils.PyDataset):
     """The batches of a case, one of which is short."""
 
@@ -175,8 +198,7 @@ class Batches(keras.utils.PyDataset):
 
     def __getitem__(self, step):
         case, size = self.case, 5 if step % 4 == 3 else 8
-        x = golden_data.tensor(golden_data.input_seed(self.seed, step, 0),
-                               (size, *case["model"]["layers"][0]["shape"]))
+        x = inputs(case["model"], golden_data.input_seed(self.seed, step, 0), size)
         y = [column(c, self.seed, step, size) for c in case["labels"]]
         y = tuple(y) if "outputs" in case["model"] else y[0]
         if "weights" not in case:

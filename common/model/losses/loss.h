@@ -19,7 +19,7 @@ struct LossElements {
   LossElements(Expr values, Expr mask = {}) : values(values), mask(mask) {}
 
   Expr values;  // [batch, ...]; a scalar: the loss of the batch as a whole
-  Expr mask;    // of the same type: 0 for an element that does not count, else 1. None: all count
+  Expr mask;    // has the same type: 0 for an element that does not count, else 1. None: all count
 };
 
 // A Keras loss: its arguments, and the function that computes it. Each has a file of its own, with

@@ -30,7 +30,7 @@ Thresholds PointsOf(const Config& config) {
   return points;
 }
 
-// Of each label the counts, one after the other.
+// The counts of each label, one label after the other.
 absl::StatusOr<MetricValue> ByLabel(const Elements& elements, const Thresholds& points) {
   const ValueType type = elements.p.type();
   if (type.dims.size() != 2) {

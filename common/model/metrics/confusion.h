@@ -9,8 +9,8 @@
 
 namespace cohort {
 
-// Thresholds of predictions (keras/src/metrics/metrics_utils.py). A prediction p exceeds threshold i
-// if p * scale > at[i], computed in the dtype of p.
+// Thresholds of predictions (keras/src/metrics/metrics_utils.py). A prediction p exceeds threshold
+// i if p * scale > at[i], computed in the dtype of p.
 struct Thresholds {
   std::vector<double> at;  // ascending, unless the user gave another order
   double scale = 1;
@@ -34,10 +34,10 @@ Argument ClassIdArgument();
 struct Elements {
   Expr positive;  // 1 for a label that is not 0, else 0
   Expr p;
-  Expr weight;  // of each element; none: 1
+  Expr weight;  // each element has one; none: 1
 };
 
-// Of the arguments `top_k` and `class_id` those that the config has apply. Errors: InvalidArgument.
+// The arguments `top_k` and `class_id` apply if the config has them. Errors: InvalidArgument.
 absl::StatusOr<Elements> ElementsOf(const Config& config, const MetricInput& input);
 
 // The sums of weights over all elements, by threshold: [thresholds].

@@ -1,6 +1,6 @@
-// IoU, BinaryIoU, MeanIoU, OneHotIoU and OneHotMeanIoU (keras/src/metrics/iou_metrics.py). The state
-// has, of each class that counts, the elements that have it in the label, in the prediction, and in
-// both: Keras' confusion matrix has no more that its results need.
+// IoU, BinaryIoU, MeanIoU, OneHotIoU and OneHotMeanIoU (keras/src/metrics/iou_metrics.py). The
+// state has, of each class that counts, the elements that have it in the label, in the prediction,
+// and in both: Keras' confusion matrix has no more that its results need.
 #include <algorithm>
 #include <numeric>
 #include <optional>

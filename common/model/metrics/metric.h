@@ -18,7 +18,7 @@ namespace cohort {
 struct MetricInput {
   LayerOutput prediction;
   Expr label;
-  Expr weight;  // of the records, as AlignWeight takes it; none: all count as 1
+  Expr weight;  // weighs the records, as AlignWeight takes it; none: all count as 1
 };
 
 // A metric of a batch as expressions: what the examples add to its accumulators, and the finalizer
