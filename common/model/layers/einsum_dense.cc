@@ -5,6 +5,7 @@
 #include "common/model/activations.h"
 #include "common/model/einsum.h"
 #include "common/model/regularizers.h"
+#include "common/optimizers/constraints.h"
 
 namespace cohort {
 namespace {
@@ -138,8 +139,8 @@ LayerClass EinsumDenseLayer() {
                InitializerArgument("kernel_initializer", "GlorotUniform", "First kernel."),
                InitializerArgument("bias_initializer", "Zeros", "First bias."),
                RegularizerArgument("kernel_regularizer"), RegularizerArgument("bias_regularizer"),
-               Planned("kernel_constraint"), Planned("bias_constraint"), Planned("lora_rank"),
-               Planned("lora_alpha"), Planned("quantization_config")}),
+               ConstraintArgument("kernel_constraint"), ConstraintArgument("bias_constraint"),
+               Planned("lora_rank"), Planned("lora_alpha"), Planned("quantization_config")}),
           .build = BuildEinsumDense};
 }
 

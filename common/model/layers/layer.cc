@@ -32,9 +32,10 @@ const LayerOutput* LayerContext::Named(std::string_view argument) const {
 
 absl::StatusOr<ValueType> LayerContext::AddVariable(std::string_view suffix,
                                                     std::vector<int64_t> dims,
-                                                    std::string_view initializer, bool row_reads) {
-  COHORT_ASSIGN_OR_RETURN(
-      ValueType type, Declare(suffix, dims, config.Object(initializer), initializer, row_reads));
+                                                    std::string_view initializer, bool row_reads,
+                                                    std::vector<int64_t> fans) {
+  COHORT_ASSIGN_OR_RETURN(ValueType type, Declare(suffix, dims, config.Object(initializer),
+                                                  initializer, row_reads, std::move(fans)));
   const std::string constraint = ArgumentBeside(initializer, "constraint");
   if (is_shared || !trainable() || !config.Has(constraint)) return type;
   const absl::Status suits = Constraint::Create(config.Object(constraint), dims).status();
@@ -88,9 +89,8 @@ std::string LayerContext::VariableName(std::string_view suffix) const {
 
 absl::StatusOr<Expr> LayerContext::Weight(std::string_view suffix, std::vector<int64_t> dims,
                                           std::string_view initializer, std::vector<int64_t> fans) {
-  COHORT_ASSIGN_OR_RETURN(const ValueType type,
-                          Declare(suffix, std::move(dims), config.Object(initializer), initializer,
-                                  false, std::move(fans)));
+  COHORT_ASSIGN_OR_RETURN(const ValueType type, AddVariable(suffix, std::move(dims), initializer,
+                                                            false, std::move(fans)));
   const Expr weight = builder->Read(VariableName(suffix), type);
   const std::string regularizer = ArgumentBeside(initializer, "regularizer");
   if (penalties == nullptr || !trainable() || !config.Has(regularizer)) return weight;

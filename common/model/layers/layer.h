@@ -71,9 +71,11 @@ struct LayerContext {
   // Declares the variable "name/suffix" of dtype floatx. `initializer` is the argument that has its
   // initializer; if the class has an argument `kernel_constraint` beside `kernel_initializer`, the
   // variable gets it. Errors: those of its initializer and of Constraint::Create; InvalidArgument
-  // if another call of the layer needs other dims.
+  // if another call of the layer needs other dims. `fans`: the numbers of inputs and outputs by
+  // which initializers scale; empty: those of `dims`.
   absl::StatusOr<ValueType> AddVariable(std::string_view suffix, std::vector<int64_t> dims,
-                                        std::string_view initializer, bool row_reads);
+                                        std::string_view initializer, bool row_reads,
+                                        std::vector<int64_t> fans = {});
   std::string VariableName(std::string_view suffix) const;
   // Declares a variable that no optimizer changes; the layer reads and pushes it itself. The same
   // errors.
@@ -83,7 +85,6 @@ struct LayerContext {
   bool trainable() const { return config.Bool("trainable"); }
   // Declares the variable and reads it whole. If the class has an argument `kernel_regularizer`
   // beside the initializer `kernel_initializer`, it applies to a trainable variable.
-  // `fans`: the numbers of inputs and outputs by which initializers scale; empty: those of `dims`.
   absl::StatusOr<Expr> Weight(std::string_view suffix, std::vector<int64_t> dims,
                               std::string_view initializer, std::vector<int64_t> fans = {});
 

@@ -7,6 +7,7 @@
 #include "common/model/layers/attention_masks.h"
 #include "common/model/layers/masks.h"
 #include "common/model/regularizers.h"
+#include "common/optimizers/constraints.h"
 
 namespace cohort {
 namespace {
@@ -212,7 +213,7 @@ std::vector<Argument> HeadArguments(std::vector<Argument> arguments) {
            InitializerArgument("kernel_initializer", "GlorotUniform", "First kernels."),
            InitializerArgument("bias_initializer", "Zeros", "First biases."),
            RegularizerArgument("kernel_regularizer"), RegularizerArgument("bias_regularizer"),
-           Planned("kernel_constraint"), Planned("bias_constraint"),
+           ConstraintArgument("kernel_constraint"), ConstraintArgument("bias_constraint"),
            Int("seed", "Combined with the seed of the job; none counts as 0.").Optional(),
            Planned("flash_attention"),
            Bool("use_causal_mask", "True: a step attends to itself and those before it.")

@@ -23,7 +23,9 @@ absl::StatusOr<LayerOutput> BuildTimeDistributed(LayerContext* context) {
   const int64_t steps = dims[1], records = dims[0];
   dims.erase(dims.begin());
   dims[0] = records < 0 ? -1 : records * steps;
-  LayerContext each = context->Inner(inner, InnerName(context->config, "layer"));
+  v1::ClassConfig config = inner;
+  if (!context->trainable()) (*config.mutable_config())["trainable"] = ConfigOf(false);
+  LayerContext each = context->Inner(config, InnerName(context->config, "layer"));
   each.inputs = {LayerOutput(Reshape(x, std::move(dims)))};
   auto output = BuildLayer(*layer_class, &each);
   if (!output.ok()) return Annotate(output.status(), class_name);
