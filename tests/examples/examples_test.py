@@ -109,6 +109,16 @@ class Recommender(ExampleCase):
                 self.assertTrue(any(f.startswith("events.out.tfevents.") for f in files), files)
 
 
+class Transformer(ExampleCase):
+    """An encoder with attention and functions of keras.ops finds the word that decides."""
+
+    def test_it_learns(self):
+        with Directory() as directory:
+            ran = self.local(example("transformer_encoder.yaml"), directory)
+            self.assertGreater(ran.metrics("validation", "epoch")[-1]["accuracy"], 0.99)
+            self.assertRegex(ran.out, r"attention/query/kernel")
+
+
 class CustomLoop(ExampleCase):
     """A chief written against the C++ API, with the usual workers and servers."""
     EPOCHS, STEPS = 4, 50
