@@ -1,6 +1,6 @@
-// lstm, gru, simple_rnn and their gradients: the states against sums in float64 by their definition,
-// and the vector code of float32 against the loops of float64, whose gradients are tested
-// numerically (common/exec/gradients_test.cc).
+// lstm, gru, simple_rnn and their gradients: the states against sums in float64 by their
+// definition, and the vector code of float32 against the loops of float64, whose gradients are
+// tested numerically (common/exec/gradients_test.cc).
 #include "common/kernels/kernel_test_util.h"
 
 namespace cohort {

@@ -370,7 +370,7 @@ const Case kCases[] = {
     {"activation: relu", "use_bias: 2"},
     // Names.
     {"- Dropout: {rate: 0.5}", "- Lambda"},
-    {"- Dropout: {rate: 0.5}", "- LSTM: {units: 32}"},
+    {"- Dropout: {rate: 0.5}", "- ConvLSTM2D: {filters: 32}"},
     {"- Dropout: {rate: 0.5}", "- Droput: {rate: 0.5}"},
     {"activation: relu", "activation: rleu"},
     {"activation: relu", "activation: {relu: {slope: 1}}"},
@@ -677,12 +677,12 @@ TEST_CASE("names that Keras and other strategies have are distinguished from a t
   } cases[] = {
       {"- Dropout: {rate: 0.5}",
        "- {}",
-       {"AveragePooling3D", "AlphaDropout", "Conv3D", "Lambda"}},
+       {"ConvLSTM2D", "SpectralNormalization", "ReversibleEmbedding", "Lambda"}},
       {"Adam:", "{}:", {"LossScaleOptimizer", "MultiOptimizer"}},
       {"binary_crossentropy", "{}", {"CTC", "Circle", "circle"}},
       {"[accuracy]", "[{}]", {"Mean", "Sum"}},
       {"placement: balanced", "{}: 1", {"replicas", "device", "devices", "gpus", "tls", "trace"}},
-      {"activation: relu", "{}: 1", {"activity_regularizer", "lora_rank"}},
+      {"activation: relu", "{}: 1", {"lora_rank", "quantization_config"}},
       {"metrics: [accuracy]", "{}: 1", {"jit_compile"}},
       {"{directory: c}", "{{directory: c, {}: 1}}", {"incremental", "save_best_only"}},
   };

@@ -813,6 +813,57 @@ TEST_CASE("what layers over images refuse") {
   CHECK(twice.status().message().find("it is called twice") != absl::string_view::npos);
 }
 
+TEST_CASE("what recurrent layers refuse") {
+  const struct {
+    const char* layer;
+    const char* error;
+  } cases[] = {
+      {"LSTM: {units: 2, stateful: true}", "stateful: true is not supported: the batches of a job"},
+      {"GRU: {units: 2, return_state: true}", "return_state: true is not supported"},
+      {"SimpleRNN: {units: 2, time_major: true}", "`time_major` of SimpleRNN is not supported yet"},
+      {"LSTM: {units: 2, bias_initializer: glorot_uniform}",
+       "unit_forget_bias: true needs a bias_initializer Zeros, Ones or Constant"},
+      {"Bidirectional: {layer: {LSTM: {units: 2}}, merge_mode: none}",
+       "merge_mode: none gives two outputs"},
+      {"Bidirectional: {layer: {LSTM: {units: 2}}, backward_layer: {LSTM: {units: 2}}}",
+       "backward_layer must have another go_backwards"},
+      {"Bidirectional: {layer: {LSTM: {units: 2, return_state: true}}}",
+       "layer: return_state: true is not supported"},
+      {"Bidirectional: {layer: {LSTM: {units: 2, activity_regularizer: l2}}}",
+       "`activity_regularizer` of LSTM is not supported yet"},
+      {"Bidirectional: {layer: {Dense: {units: 2}}}", "Dense"},
+      {"RNN: {cell: {StackedRNNCells: {cells: []}}}", "cells must be one or more"},
+      {"RNN: {cell: {LSTM: {units: 2}}}", "LSTM"},
+  };
+  for (const auto& c : cases) {
+    const auto model =
+        Build(std::string("\n  sequential:\n    - Reshape: {target_shape: [9, -1]}\n") + "    - " +
+                  c.layer + "\n    - Dense: {units: 1}\n",
+              "loss: mse", kImages);
+    INFO(c.layer << ": " << model.status());
+    CHECK(model.status().message().find(c.error) != absl::string_view::npos);
+  }
+  const auto images = Build("\n  sequential:\n    - LSTM: {units: 2}\n", "loss: mse", kImages);
+  CHECK_THAT(images.status().ToString(),
+             Catch::Contains("the input must be [batch, steps, features]"));
+}
+
+TEST_CASE("a frozen Bidirectional has frozen variables, and each direction its own names") {
+  const auto model = Build(R"(
+  sequential:
+    - Reshape: {target_shape: [9, -1]}
+    - Bidirectional: {layer: {LSTM: {units: 2}}, trainable: false}
+    - Dense: {units: 1}
+)",
+                           "loss: mse", kImages);
+  REQUIRE(model.status().message() == "");
+  REQUIRE(model->variables.size() == 8);
+  CHECK(model->variables[0].name() == "bidirectional/forward_lstm/lstm_cell/kernel");
+  CHECK(model->variables[5].name() == "bidirectional/backward_lstm/lstm_cell/bias");
+  CHECK(model->variables[5].initializer().class_name() == "OnesWithin");
+  for (size_t i = 0; i < 6; ++i) CHECK(!model->variables[i].trainable());
+}
+
 // The devices of the nodes that a layer has made, forward and backward.
 std::set<std::string> DevicesOf(const Program& program, const std::string& layer) {
   std::set<std::string> devices;

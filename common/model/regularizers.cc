@@ -89,4 +89,18 @@ Argument RegularizerArgument(std::string_view name) {
       .Optional();
 }
 
+absl::Status AddActivityPenalty(LayerContext* context, const v1::ClassConfig& regularizer,
+                                Expr output) {
+  if (context->penalties == nullptr || !output.valid()) return absl::OkStatus();
+  if (!IsFloating(output.dtype())) output = Cast(output, context->floatx);
+  auto penalty = Penalty(regularizer, output);
+  if (!penalty.ok()) return Annotate(penalty.status(), "activity_regularizer");
+  if (!penalty->valid()) return absl::OkStatus();
+  // A layer that is called again has a penalty for each call.
+  Expr& sum = (*context->penalties)[context->name];
+  const Expr own = *penalty / DimSize(output, 0, penalty->dtype());
+  sum = sum.valid() ? sum + own : own;
+  return absl::OkStatus();
+}
+
 }  // namespace cohort

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "common/graph/program_builder.h"
+#include "common/model/layers/layer.h"
 #include "common/schema/class_registry.h"
 
 namespace cohort {
@@ -26,6 +27,10 @@ absl::StatusOr<Expr> Penalty(const v1::ClassConfig& config, Expr weight);
 // The argument of a layer that regularizes one of its weights: "kernel_regularizer". Its default is
 // none. LayerContext::Weight applies it.
 Argument RegularizerArgument(std::string_view name);
+
+// Adds the penalty of the output of a layer, divided by the number of its records, to the loss.
+absl::Status AddActivityPenalty(LayerContext* context, const v1::ClassConfig& regularizer,
+                                Expr output);
 
 }  // namespace cohort
 

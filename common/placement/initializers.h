@@ -30,8 +30,8 @@ class Initializer {
  public:
   // GlorotUniform, RandomUniform, RandomNormal, TruncatedNormal, Zeros, Ones, Constant, Identity,
   // Orthogonal, and OnesWithin: 1 from element fan_in up to fan_out, `value` elsewhere, as a bias
-  // that begins with open forget gates. (Others are special cases of these.) Errors: InvalidArgument that names the field;
-  // Unimplemented for a class that this build lacks.
+  // that begins with open forget gates. (Others are special cases of these.) Errors:
+  // InvalidArgument that names the field; Unimplemented for a class that this build lacks.
   static absl::StatusOr<Initializer> Create(const v1::InitializerSpec& spec,
                                             std::string_view variable);
 

@@ -108,6 +108,14 @@ TEST_CASE("the identity has its gain on the diagonal") {
   REQUIRE(Fill<float>(spec, "w", 0, 6) == std::vector<float>{2.5, 0, 0, 0, 2.5, 0});
 }
 
+TEST_CASE("ones within a range, and the value elsewhere") {
+  v1::InitializerSpec spec = Spec("OnesWithin");
+  spec.set_fan_in(2);
+  spec.set_fan_out(4);
+  REQUIRE(Fill<float>(spec, "w", 0, 6) == std::vector<float>{2.5, 2.5, 1, 1, 2.5, 2.5});
+  REQUIRE(Fill<double>(spec, "w", 3, 5) == std::vector<double>{1, 2.5});
+}
+
 TEST_CASE("an orthogonal matrix is orthogonal, and each part of it is that of the whole") {
   for (const auto& [rows, columns] :
        std::vector<std::pair<uint64_t, uint64_t>>{{1, 1}, {7, 3}, {5, 40}, {130, 130}}) {

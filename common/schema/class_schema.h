@@ -116,7 +116,8 @@ Argument Object(std::string_view name, const SchemaSet& (*classes)(), std::strin
 // class.
 Argument Objects(std::string_view name, const SchemaSet& (*classes)(), std::string_view usual_class,
                  std::string_view doc);
-// One object of these classes, or a list of them: `[{LSTMCell: {units: 8}}, {GRUCell: {units: 4}}]`.
+// One object of these classes, or a list of them: `[{LSTMCell: {units: 8}}, {GRUCell: {units:
+// 4}}]`.
 Argument ObjectList(std::string_view name, const SchemaSet& (*classes)(), std::string_view doc);
 // An argument of Keras that is planned, or refused for the reason that is its `doc`, with Keras'
 // default. The second form: its default is None.

@@ -180,7 +180,9 @@ std::vector<double> MaskRates(const json& c) {
     for (const double rate : {layer.value("dropout", 0.0), states}) {
       if (rate > 0) rates.insert(rates.end(), static_cast<size_t>(gates), rate);
     }
-    if (name == "Dropout" && layer["rate"] > 0) rates.push_back(layer["rate"]);
+    if ((name == "Dropout" || name == "AlphaDropout") && layer["rate"] > 0) {
+      rates.push_back(layer["rate"]);
+    }
   }
   return rates;
 }

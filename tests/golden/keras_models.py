@@ -6,6 +6,9 @@ import tensorflow as tf
 import golden_data
 
 
+_UNIFORM = keras.src.backend.random.uniform
+
+
 class RecordedMasks:
     """Stands in for the random bits of Keras' Dropout and recurrent cells: known masks.
 
@@ -28,11 +31,19 @@ class RecordedMasks:
                 own.append(variable)
             self.of_generator[id(part.seed_generator)] = own
         keras.src.backend.random.dropout = self._dropout
+        keras.src.backend.random.uniform = self._uniform
 
     def _dropout(self, inputs, rate, noise_shape=None, seed=None):
         own = self.of_generator[id(seed)]
         call = self.calls[id(seed)] = self.calls.get(id(seed), -1) + 1  # each trace asks for all
         return inputs * tf.ensure_shape(own[call % len(own)], inputs.shape)
+
+    def _uniform(self, shape, minval=0.0, maxval=1.0, dtype=None, seed=None):
+        """For AlphaDropout, which keeps what is not below the rate: 0 or more than 1."""
+        own = self.of_generator.get(id(seed))
+        if not own:
+            return _UNIFORM(shape, minval, maxval, dtype, seed)
+        return tf.reshape(own[0], shape)
 
     def record(self, seed, step, size):
         for number, (rate, shape, variable) in enumerate(self.masks):
@@ -42,7 +53,7 @@ class RecordedMasks:
 
 def _mask_shapes(layer, part):
     """The rate and the shape for one record of each mask of a layer, of which `part` may be the cell."""
-    if isinstance(layer, keras.layers.Dropout):
+    if isinstance(layer, (keras.layers.Dropout, keras.layers.AlphaDropout)):
         return [(layer.rate, layer.output.shape[1:])] if layer.rate > 0 else []
     if part is layer:
         return []
@@ -50,6 +61,20 @@ def _mask_shapes(layer, part):
     inputs = layer.input[0] if isinstance(layer.input, list) else layer.input  # with its mask
     masks = [(part.dropout, inputs.shape[2:]), (part.recurrent_dropout, (part.units,))]
     return [mask for mask in masks for _ in range(count) if mask[0] > 0]
+
+
+def _patches(layer, volumes):
+    """The windows of pooling, [..., taps, channels]; zeros where they are outside."""
+    patches = tf.extract_volume_patches(volumes, [1, *layer.pool_size, 1], [1, *layer.strides, 1],
+                                        layer.padding.upper())
+    taps, channels = int(np.prod(layer.pool_size)), volumes.shape[-1]
+    return tf.reshape(patches, (-1, *patches.shape[1:4], taps, channels))
+
+
+# TensorFlow's own ops take no float64. The maximum is that of padding "valid".
+keras.layers.MaxPooling3D.call = lambda layer, x: tf.reduce_max(_patches(layer, x), axis=4)
+keras.layers.AveragePooling3D.call = lambda layer, x: (
+    tf.reduce_sum(_patches(layer, x), axis=4) / tf.reduce_sum(_patches(layer, tf.ones_like(x)), axis=4))
 
 
 def build(model_spec):

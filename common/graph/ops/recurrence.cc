@@ -1,7 +1,7 @@
-// Recurrences: all steps of a sequence in one op. The input x [n, steps, gates units] is the product
-// of a layer's input and its kernel, with the bias; the op adds the products of the states. The
-// first state is 0. `backwards` begins at the last step; a result stays at the step of its input.
-// Where the optional mask bool [n, steps] is false, the state stays as it was.
+// Recurrences: all steps of a sequence in one op. The input x [n, steps, gates units] is the
+// product of a layer's input and its kernel, with the bias; the op adds the products of the states.
+// The first state is 0. `backwards` begins at the last step; a result stays at the step of its
+// input. A state stays as it was if the optional mask bool [n, steps] is false.
 #include "common/graph/autodiff.h"
 #include "common/graph/expr.h"
 #include "common/graph/ops/families.h"
@@ -19,8 +19,8 @@ absl::Status CheckIsOfType(const InferContext& context, size_t input, const Valu
                          TypeToString(context.input(input)));
 }
 
-// Checks the kernel, input 1, which is [units, gates units], and that input 0 is a sequence. Returns
-// the units.
+// Checks the kernel, input 1, which is [units, gates units], and that input 0 is a sequence.
+// Returns the units.
 absl::StatusOr<int64_t> Units(const InferContext& context, int64_t gates) {
   COHORT_RETURN_IF_ERROR(CheckFloating(context, 0));
   COHORT_RETURN_IF_ERROR(CheckSameDType(context, 0, 1));

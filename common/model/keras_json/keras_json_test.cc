@@ -264,8 +264,8 @@ TEST_CASE("recurrent layers have variables by the names of their layers and cell
   const JobFile apart = MustRead(model);
   CHECK_THAT(BuildModel(apart.spec, features, nullptr).status().ToString(),
              Catch::Contains("merge_mode: none gives two outputs"));
-  config["layer"]["config"]["kernel_constraint"] = {{"class_name", "MaxNorm"}, {"config", {}}};
-  CHECK_THAT(ErrorOf(model), Catch::Contains("`kernel_constraint` of LSTM is not supported yet"));
+  config["layer"]["config"]["time_major"] = true;
+  CHECK_THAT(ErrorOf(model), Catch::Contains("`time_major` of LSTM is not supported yet"));
 }
 
 TEST_CASE("the input of a sequential model under all of its names") {
@@ -445,11 +445,12 @@ TEST_CASE("an error names the layer and the models around it") {
     json value;
     const char* error;
   } kCases[] = {
-      {"/config/layers/2/class_name", "LSTM",
-       "model.json: layers[2] \"shared\" (LSTM): layer \"LSTM\" is not supported yet; "
+      {"/config/layers/2/class_name", "ConvLSTM2D",
+       "model.json: layers[2] \"shared\" (ConvLSTM2D): layer \"ConvLSTM2D\" is not supported yet; "
        "supported: "},
-      {"/config/layers/3/config/layers/1/class_name", "LSTM",
-       "model.json: \"inner\" > layers[1] \"first\" (LSTM): layer \"LSTM\" is not supported yet"},
+      {"/config/layers/3/config/layers/1/class_name", "ConvLSTM2D",
+       "model.json: \"inner\" > layers[1] \"first\" (ConvLSTM2D): layer \"ConvLSTM2D\" is not "
+       "supported yet"},
       {"/config/layers/2/config/lora_rank", 4,
        "layers[2] \"shared\" (Dense): `lora_rank` of Dense is not supported yet"},
       {"/config/layers/2/config/unit", 3,

@@ -28,6 +28,7 @@ ClassSchema NestedSchema(std::string_view name, std::string_view doc,
       String("name", "Part of the names of its variables; none: that of the class.").Optional());
   arguments.push_back(
       String("dtype", "That of the layer around it.").Optional().OneOf({"float32", "float64"}));
+  arguments.push_back(Planned("activity_regularizer"));
   return LayerSchema(name, doc, std::move(arguments));
 }
 

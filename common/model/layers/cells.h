@@ -92,7 +92,8 @@ class GatedCell : public Cell {
   virtual Expr InputBias() const { return bias_; }
   // Keras drops nothing at a rate of 1, but SimpleRNN drops all.
   virtual bool drops_all() const { return false; }
-  // The masks of dropout for inputs or states like `like`, one per gate or one for all. Empty: none.
+  // The masks of dropout for inputs or states like `like`, one per gate or one for all. Empty:
+  // none.
   std::vector<Expr> Masks(std::string_view rate, Expr like) const;
 
   // The products of a state and the recurrent kernel for the gates [begin, end).
@@ -110,7 +111,7 @@ class GatedCell : public Cell {
  private:
   bool masks_per_gate() const;
 
-  // Of one call, the same at all steps.
+  // A call has the same masks at all steps.
   bool has_input_masks_ = false, has_state_masks_ = false;
   std::vector<Expr> input_masks_, state_masks_;
 };

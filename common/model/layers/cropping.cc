@@ -1,4 +1,5 @@
-// Cropping1D and Cropping2D (keras/src/layers/reshaping/cropping1d.py, cropping2d.py).
+// Cropping1D, Cropping2D and Cropping3D (keras/src/layers/reshaping/cropping1d.py, cropping2d.py,
+// cropping3d.py).
 #include "common/graph/expr.h"
 #include "common/model/layers/axes.h"
 #include "common/model/layers/borders.h"
@@ -48,6 +49,15 @@ LayerClass Cropping2DLayer() {
            .AtLeast(0)
            .Nested(),
        DataFormatArgument()});
+}
+
+LayerClass Cropping3DLayer() {
+  return Cropping("Cropping3D", 3, "[batch, depth, rows, columns, channels]",
+                  {Ints("cropping", "On each side, or one number or pair for each axis.")
+                       .Default(std::vector<int64_t>{1, 1, 1, 1, 1, 1})
+                       .AtLeast(0)
+                       .Nested(),
+                   DataFormatArgument()});
 }
 
 }  // namespace cohort

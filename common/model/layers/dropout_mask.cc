@@ -46,4 +46,14 @@ absl::StatusOr<LayerOutput> DropOut(LayerContext* context, std::span<const int64
   return x * Dropout(ones, rate, seed).first;
 }
 
+absl::StatusOr<Expr> KeptShare(LayerContext* context, std::span<const int64_t> noise_shape) {
+  const Expr x = context->FloatInput(0);
+  Expr ones = BroadcastLike(context->builder->Scalar(1, x.dtype()), x);
+  if (!noise_shape.empty()) {
+    COHORT_ASSIGN_OR_RETURN(ones, OnesOf(x, noise_shape));
+  }
+  const Expr mask = Dropout(ones, context->config.Float("rate"), context->config.Int("seed")).first;
+  return Cast(Greater(mask, context->builder->Scalar(0, x.dtype())), x.dtype());
+}
+
 }  // namespace cohort

@@ -15,6 +15,10 @@ namespace cohort {
 // training it does nothing. Errors: InvalidArgument for another shape.
 absl::StatusOr<LayerOutput> DropOut(LayerContext* context, std::span<const int64_t> noise_shape);
 
+// 1 for the elements of input 0 that such a dropout keeps and 0 for the others, in a shape that
+// broadcasts. The rate is below 1.
+absl::StatusOr<Expr> KeptShare(LayerContext* context, std::span<const int64_t> noise_shape);
+
 }  // namespace cohort
 
 #endif  // COHORT_COMMON_MODEL_LAYERS_DROPOUT_MASK_H_

@@ -1,5 +1,7 @@
-// GlobalAveragePooling1D, GlobalAveragePooling2D, GlobalMaxPooling1D, GlobalMaxPooling2D
+// GlobalAveragePooling1D to 3D, GlobalMaxPooling1D to 3D
 // (keras/src/layers/pooling/base_global_pooling.py).
+#include <numeric>
+
 #include "common/model/layers/masks.h"
 #include "common/model/layers/spatial.h"
 
@@ -11,9 +13,9 @@ using ReduceFn = Expr (*)(Expr, std::vector<int64_t>, bool);
 absl::StatusOr<LayerOutput> BuildGlobalPooling(LayerContext* context, size_t rank,
                                                ReduceFn reduce) {
   COHORT_ASSIGN_OR_RETURN(const Expr x, SpatialInput(*context, rank));
-  const std::vector<int64_t> axes =
-      rank == 1 ? std::vector<int64_t>{1} : std::vector<int64_t>{1, 2};
-  return reduce(x, axes, context->config.Bool("keepdims"));
+  std::vector<int64_t> axes(rank);
+  std::iota(axes.begin(), axes.end(), 1);
+  return reduce(x, std::move(axes), context->config.Bool("keepdims"));
 }
 
 // Steps that are masked do not count. A record without any step has no mean: NaN, as in Keras.
@@ -61,6 +63,17 @@ LayerClass GlobalMaxPooling2DLayer() {
   return GlobalPoolingLayer("GlobalMaxPooling2D",
                             "The maximum over [batch, rows, columns, channels] of each channel.", 2,
                             ReduceMax);
+}
+
+LayerClass GlobalAveragePooling3DLayer() {
+  return GlobalPoolingLayer(
+      "GlobalAveragePooling3D",
+      "The mean over [batch, depth, rows, columns, channels] of each channel.", 3, ReduceMean);
+}
+LayerClass GlobalMaxPooling3DLayer() {
+  return GlobalPoolingLayer(
+      "GlobalMaxPooling3D",
+      "The maximum over [batch, depth, rows, columns, channels] of each channel.", 3, ReduceMax);
 }
 
 }  // namespace cohort

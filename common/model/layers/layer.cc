@@ -142,7 +142,7 @@ ClassSchema LayerSchema(std::string_view name, std::string_view doc,
            String("dtype", "float32: the layer stays exact in a job with `mixed_precision`.")
                .Optional()
                .OneOf({"float32"}),
-           Planned("activity_regularizer")}) {
+           RegularizerArgument("activity_regularizer")}) {
     if (schema.Find(common.name) == nullptr) schema.arguments.push_back(std::move(common));
   }
   return schema;

@@ -13,13 +13,33 @@ namespace {
 
 // The most used of keras/src/layers that are missing.
 constexpr std::string_view kPlannedLayers =
-    "AlphaDropout AveragePooling3D Conv3D Lambda MaxPooling3D";
+    "ConvLSTM1D ConvLSTM2D ConvLSTM3D Lambda ReversibleEmbedding SpectralNormalization";
+
+// Keras' short and long names of the same classes, without the number of axes.
+constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
+    {"AveragePooling", "AvgPool"},
+    {"Conv", "Convolution"},
+    {"GlobalAveragePooling", "GlobalAvgPool"},
+    {"GlobalMaxPooling", "GlobalMaxPool"},
+    {"MaxPooling", "MaxPool"},
+    {"SeparableConv", "SeparableConvolution"}};
+
+// "MaxPool2D" of "MaxPooling2D", and "Convolution2DTranspose" of "Conv2DTranspose".
+void AddOtherName(ClassSchema* schema) {
+  const size_t end = schema->name.find_first_of("0123456789");
+  if (end == std::string::npos) return;
+  for (const auto& [name, other] : kOtherNames) {
+    if (schema->name.substr(0, end) != name) continue;
+    schema->aliases.push_back(std::string(other) + schema->name.substr(end));
+  }
+}
 
 std::vector<LayerClass> AllLayers() {
 #define COHORT_CALL(name) name##Layer(),
   std::vector<LayerClass> layers = {COHORT_LAYERS(COHORT_CALL)};
 #undef COHORT_CALL
   for (LayerClass& layer : DataLayers()) layers.push_back(std::move(layer));
+  for (LayerClass& layer : layers) AddOtherName(&layer.schema);
   return layers;
 }
 

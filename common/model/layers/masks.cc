@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/graph/expr.h"
+#include "common/model/regularizers.h"
 
 namespace cohort {
 namespace {
@@ -52,6 +53,10 @@ absl::StatusOr<std::vector<std::string>> InputNames(const LayerClass& layer_clas
 absl::StatusOr<LayerOutput> BuildLayer(const LayerClass& layer_class, LayerContext* context) {
   COHORT_ASSIGN_OR_RETURN(context->input_names, InputNames(layer_class, *context));
   COHORT_ASSIGN_OR_RETURN(LayerOutput output, layer_class.build(context));
+  if (context->config.Has("activity_regularizer")) {
+    COHORT_RETURN_IF_ERROR(
+        AddActivityPenalty(context, context->config.Object("activity_regularizer"), output.value));
+  }
   switch (layer_class.mask) {
     case MaskRule::kDrop:
       output.mask = {};

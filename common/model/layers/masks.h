@@ -10,8 +10,8 @@ namespace cohort {
 // Masks name the steps of sequences that count (`_keras_mask` in Keras): bool, with the first axes
 // of the value that they belong to, as [batch, steps] of [batch, steps, features].
 
-// Builds a call of a layer, and gives its output the mask that LayerClass::mask promises. Errors:
-// those of `build`.
+// Builds a call of a layer, adds the penalty of its activity_regularizer to the loss, and gives its
+// output the mask that LayerClass::mask promises. Errors: those of `build`.
 absl::StatusOr<LayerOutput> BuildLayer(const LayerClass& layer_class, LayerContext* context);
 
 // The steps whose number is not `value`: bool, of the type of x.

@@ -1,4 +1,4 @@
-// MaxPooling1D, MaxPooling2D, AveragePooling1D, AveragePooling2D
+// MaxPooling1D to 3D, AveragePooling1D to 3D
 // (keras/src/layers/pooling/base_pooling.py).
 #include "common/model/layers/spatial.h"
 
@@ -6,6 +6,21 @@ namespace cohort {
 namespace {
 
 using PoolFn = Expr (*)(Expr, std::vector<int64_t>, std::vector<int64_t>, std::string);
+
+// Windows of volumes, slice by slice and then along the depth.
+Expr PoolVolumes(Expr x, const std::vector<int64_t>& size, const std::vector<int64_t>& strides,
+                 const std::string& padding, PoolFn pool) {
+  const ValueType type = x.type();
+  const int64_t depth = type.dims[1].size, channels = type.dims[4].size;
+  const Expr slices = Reshape(x, {-1, type.dims[2].size, type.dims[3].size, channels});
+  const Expr pooled = pool(slices, {size[1], size[2]}, {strides[1], strides[2]}, padding);
+  if (!pooled.valid()) return pooled;
+  const int64_t rows = pooled.type().dims[1].size, columns = pooled.type().dims[2].size;
+  const Expr y = pool(Reshape(pooled, {-1, depth, rows * columns, channels}), {size[0], 1},
+                      {strides[0], 1}, padding);
+  if (!y.valid()) return y;
+  return Reshape(y, {-1, y.type().dims[1].size, rows, columns, channels});
+}
 
 absl::StatusOr<LayerOutput> BuildPooling(LayerContext* context, size_t rank, PoolFn pool) {
   const Config& config = context->config;
@@ -15,7 +30,8 @@ absl::StatusOr<LayerOutput> BuildPooling(LayerContext* context, size_t rank, Poo
   if (!config.IsNone("strides")) {
     COHORT_ASSIGN_OR_RETURN(strides, SpatialSizes(config, "strides", rank));
   }
-  return pool(x, size, strides, config.String("padding"));
+  const std::string& padding = config.String("padding");
+  return rank == 3 ? PoolVolumes(x, size, strides, padding, pool) : pool(x, size, strides, padding);
 }
 
 LayerClass PoolingLayer(std::string_view name, std::string_view doc, size_t rank, PoolFn pool) {
@@ -50,6 +66,17 @@ LayerClass AveragePooling1DLayer() {
 LayerClass AveragePooling2DLayer() {
   return PoolingLayer("AveragePooling2D",
                       "The mean of each window of [batch, rows, columns, channels].", 2, AvgPool);
+}
+
+LayerClass MaxPooling3DLayer() {
+  return PoolingLayer("MaxPooling3D",
+                      "The maximum of each window of [batch, depth, rows, columns, channels].", 3,
+                      MaxPool);
+}
+LayerClass AveragePooling3DLayer() {
+  return PoolingLayer("AveragePooling3D",
+                      "The mean of each window of [batch, depth, rows, columns, channels].", 3,
+                      AvgPool);
 }
 
 }  // namespace cohort

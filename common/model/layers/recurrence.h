@@ -15,7 +15,7 @@ namespace cohort {
 // A layer that runs a cell through the steps of [batch, steps, features]: LSTM, GRU, SimpleRNN and
 // RNN (keras/src/layers/rnn/rnn.py).
 struct RecurrentClass {
-  ClassSchema schema;  // of NestedSchema: the class is an argument of Bidirectional, too
+  ClassSchema schema;  // made by NestedSchema: the class is an argument of Bidirectional, too
   CellMaker make_cell;
 };
 

@@ -4,7 +4,9 @@
 #include <absl/status/statusor.h>
 
 #include <array>
+#include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/graph/expr.h"
@@ -13,9 +15,9 @@
 
 namespace cohort {
 
-// What layers over images [batch, rows, columns, channels] and over sequences [batch, steps,
-// channels] share. `rank` is the number of axes between batch and channels, 1 or 2. A sequence is
-// an image with one row.
+// What layers over volumes [batch, depth, rows, columns, channels], over images and over sequences
+// [batch, steps, channels] share. `rank` is the number of axes between batch and channels, 1 to 3.
+// A sequence is an image with one row.
 
 // Returns input 0 as floatx. Error: InvalidArgument for another number of axes.
 absl::StatusOr<Expr> SpatialInput(const LayerContext& context, size_t rank);
@@ -36,10 +38,24 @@ struct ConvWindow {
   ConvOptions options;  // pads are not set
   std::string padding;  // "valid", "same", "causal"
 };
-// Errors: InvalidArgument, also for strides together with dilation, as in Keras.
+// The rank is 1 or 2. Errors: InvalidArgument, also for strides together with dilation, as in Keras.
 absl::StatusOr<ConvWindow> MakeConvWindow(const Config& config, size_t rank);
 // Sets the pads for images of these sizes.
 void SetPads(ConvWindow* window, const ValueType& images);
+
+// Error: InvalidArgument for strides above 1 together with dilations above 1.
+absl::Status CheckStrides(std::span<const int64_t> strides, std::span<const int64_t> dilations);
+// The zeros before and after an axis of `in` elements, for padding "same" of windows that reach
+// over `reach` elements.
+std::pair<int64_t, int64_t> SamePads(int64_t in, int64_t reach, int64_t stride);
+
+// One axis of a transposed convolution: the size of its output, and the pads of the convolution
+// that it is the gradient of. `extra` is output_padding, -1 for none. Errors: InvalidArgument.
+struct TransposedAxis {
+  int64_t size = 1, before = 0, after = 0;
+};
+absl::StatusOr<TransposedAxis> MakeTransposedAxis(int64_t in, int64_t taps, int64_t stride,
+                                                  int64_t dilation, bool same, int64_t extra);
 
 // activation(y + bias): `y` has the channels last. The layer has the arguments of FinishArguments.
 absl::StatusOr<LayerOutput> FinishConvolution(LayerContext* context, Expr y);

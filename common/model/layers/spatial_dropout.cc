@@ -38,4 +38,11 @@ LayerClass SpatialDropout2DLayer() {
                         "[batch, rows, columns, channels]");
 }
 
+LayerClass SpatialDropout3DLayer() {
+  std::vector<Argument> arguments = SpatialDropoutArguments();
+  arguments.push_back(DataFormatArgument());
+  return SpatialDropout("SpatialDropout3D", std::move(arguments), {-1, 1, 1, 1, -1},
+                        "[batch, depth, rows, columns, channels]");
+}
+
 }  // namespace cohort

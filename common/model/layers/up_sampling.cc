@@ -1,10 +1,12 @@
-// UpSampling1D and UpSampling2D (keras/src/layers/reshaping/up_sampling1d.py, up_sampling2d.py).
+// UpSampling1D, UpSampling2D and UpSampling3D (keras/src/layers/reshaping/up_sampling1d.py,
+// up_sampling2d.py, up_sampling3d.py).
 #include <algorithm>
 #include <cmath>
 
 #include "common/graph/expr.h"
 #include "common/model/layers/axes.h"
 #include "common/model/layers/layer.h"
+#include "common/model/layers/spatial.h"
 
 namespace cohort {
 namespace {
@@ -75,6 +77,13 @@ absl::StatusOr<LayerOutput> BuildUpSampling2D(LayerContext* context) {
   return x;
 }
 
+absl::StatusOr<LayerOutput> BuildUpSampling3D(LayerContext* context) {
+  COHORT_ASSIGN_OR_RETURN(Expr x, SpatialInput(*context, 3));
+  COHORT_ASSIGN_OR_RETURN(const auto size, SpatialSizes(context->config, "size", 3));
+  for (size_t i = 0; i < 3; ++i) x = RepeatAlong(x, static_cast<int64_t>(i + 1), size[i]);
+  return x;
+}
+
 }  // namespace
 
 LayerClass UpSampling1DLayer() {
@@ -94,6 +103,16 @@ LayerClass UpSampling2DLayer() {
                                      .Default("nearest")
                                      .OneOf({"nearest", "bilinear"})}),
           .build = BuildUpSampling2D};
+}
+
+LayerClass UpSampling3DLayer() {
+  return {.schema = LayerSchema("UpSampling3D",
+                                "Repeats the elements of [batch, depth, rows, columns, channels].",
+                                {Ints("size", "The factor, or one for each axis.")
+                                     .Default(std::vector<int64_t>{2, 2, 2})
+                                     .Between(1, 65536),
+                                 DataFormatArgument()}),
+          .build = BuildUpSampling3D};
 }
 
 }  // namespace cohort

@@ -1,5 +1,5 @@
-// ZeroPadding1D and ZeroPadding2D (keras/src/layers/reshaping/zero_padding1d.py,
-// zero_padding2d.py).
+// ZeroPadding1D, ZeroPadding2D and ZeroPadding3D (keras/src/layers/reshaping/zero_padding1d.py,
+// zero_padding2d.py, zero_padding3d.py).
 #include "common/graph/expr.h"
 #include "common/model/layers/axes.h"
 #include "common/model/layers/borders.h"
@@ -7,15 +7,6 @@
 
 namespace cohort {
 namespace {
-
-// `count` zeros along the axis, in the shape of x otherwise.
-Expr ZerosBeside(Expr x, int64_t axis, int64_t count) {
-  const Expr zero = x.builder()->Scalar(0, x.dtype());
-  std::vector<int64_t> dims(x.rank() - static_cast<size_t>(axis), 1);
-  dims[0] = count;
-  return BroadcastLike(zero, Slice(x, axis, 0, 1)) +
-         x.builder()->Constant(Tensor::Zeros(x.dtype(), dims));
-}
 
 LayerClass ZeroPadding(std::string_view name, size_t axes, std::string_view shape,
                        std::vector<Argument> arguments) {
@@ -27,14 +18,7 @@ LayerClass ZeroPadding(std::string_view name, size_t axes, std::string_view shap
             COHORT_ASSIGN_OR_RETURN(const auto borders,
                                     BordersOf("padding", context->config.Ints("padding"), axes));
             for (size_t i = 0; i < axes; ++i) {
-              const auto axis = static_cast<int64_t>(i + 1);
-              std::vector<Expr> parts;
-              const auto [before, after] = borders[i];
-              if (before > 0) parts.push_back(ZerosBeside(x, axis, before));
-              parts.push_back(x);
-              if (after > 0) parts.push_back(ZerosBeside(x, axis, after));
-              if (parts.size() > 1) x = Concat(parts, axis);
-              if (!x.valid()) return LayerOutput{};
+              x = PadZeros(x, static_cast<int64_t>(i + 1), borders[i].first, borders[i].second);
             }
             return x;
           }};
@@ -58,6 +42,15 @@ LayerClass ZeroPadding2DLayer() {
            .AtLeast(0)
            .Nested(),
        DataFormatArgument()});
+}
+
+LayerClass ZeroPadding3DLayer() {
+  return ZeroPadding("ZeroPadding3D", 3, "[batch, depth, rows, columns, channels]",
+                     {Ints("padding", "On each side, or one number or pair for each axis.")
+                          .Default(std::vector<int64_t>{1, 1, 1})
+                          .AtLeast(0)
+                          .Nested(),
+                      DataFormatArgument()});
 }
 
 }  // namespace cohort
