@@ -119,6 +119,21 @@ class Transformer(ExampleCase):
             self.assertRegex(ran.out, r"attention/query/kernel")
 
 
+class Text(ExampleCase):
+    """Recurrent and convolutional networks learn that "not" negates a word."""
+
+    def check(self, job):
+        with Directory() as directory:
+            ran = self.local(example(job), directory)
+            self.assertGreater(ran.metrics("validation", "epoch")[-1]["accuracy"], 0.95)
+
+    def test_a_bidirectional_lstm(self):
+        self.check("imdb_lstm.yaml")
+
+    def test_a_convolution(self):
+        self.check("text_cnn.yaml")
+
+
 class CustomLoop(ExampleCase):
     """A chief written against the C++ API, with the usual workers and servers."""
     EPOCHS, STEPS = 4, 50

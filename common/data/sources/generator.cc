@@ -30,11 +30,81 @@ std::array<uint32_t, kFeatures> Draw(uint64_t seed, uint64_t index) {
   return drawn;
 }
 
+// Reviews of films: up to kReviewWords words, and "" after the last one.
+constexpr std::array<const char*, 14> kReviewVocabulary = {
+    "",  "the",  "film", "plot", "actor", "music", "was",
+    "a", "very", "not",  "good", "great", "bad",   "awful"};
+constexpr uint32_t kNot = 9, kGood = 10, kBad = 12;
+constexpr size_t kReviewWords = 24, kFewestReviewWords = 6;
+
+// What a word says, after the word before it.
+int Opinion(uint32_t word, uint32_t before) {
+  constexpr std::array<int, 4> kOpinions = {1, 2, -1, -2};
+  const int opinion = word < kGood ? 0 : kOpinions[word - kGood];
+  return before == kNot ? -opinion : opinion;
+}
+
+struct Review {
+  std::array<uint32_t, kReviewWords> words = {};
+  bool positive = false;
+};
+
+Review DrawReview(uint64_t seed, uint64_t index) {
+  Review review;
+  const size_t count = kFewestReviewWords + Philox(index, /*counter_high=*/1, seed)[0] %
+                                                (kReviewWords - kFewestReviewWords + 1);
+  int sum = 0;
+  uint32_t before = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const PhiloxBlock random = Philox(index, /*counter_high=*/2 + i / 4, seed);
+    review.words[i] = 1 + random[i % 4] % (kReviewVocabulary.size() - 1);
+    // A review without an opinion ends with one.
+    if (i + 1 == count && sum + Opinion(review.words[i], before) == 0) {
+      review.words[i] = random[i % 4] % 2 == 0 ? kGood : kBad;
+    }
+    sum += Opinion(review.words[i], before);
+    before = review.words[i];
+  }
+  review.positive = sum > 0;
+  return review;
+}
+
+// A column of words, by their numbers.
+template <size_t N>
+Column WordColumn(std::string name, Dims dims, std::vector<uint32_t> codes,
+                  const std::array<const char*, N>& words) {
+  Column column;
+  column.name = std::move(name);
+  column.dims = std::move(dims);
+  column.codes = std::make_shared<const std::vector<uint32_t>>(std::move(codes));
+  column.words = std::make_shared<const std::vector<std::string>>(words.begin(), words.end());
+  return column;
+}
+
+Table Reviews(uint64_t seed, const RowRange& rows) {
+  std::vector<uint32_t> words, labels;
+  words.reserve(rows.take * kReviewWords);
+  labels.reserve(rows.take);
+  for (uint64_t i = 0; i < rows.take; ++i) {
+    const Review review = DrawReview(seed, rows.skip + i);
+    words.insert(words.end(), review.words.begin(), review.words.end());
+    labels.push_back(review.positive ? 1 : 0);
+  }
+  Table table;
+  table.records = rows.take;
+  table.columns.push_back(WordColumn("words", {static_cast<int64_t>(kReviewWords)},
+                                     std::move(words), kReviewVocabulary));
+  table.columns.push_back(WordColumn("label", {}, std::move(labels),
+                                     std::array<const char*, 2>{"negative", "positive"}));
+  return table;
+}
+
 absl::StatusOr<Table> GenerateTable(const Config& config, const SourceContext& context,
                                     const TableRequest& request) {
   const auto seed = static_cast<uint64_t>(config.Int("seed"));
   COHORT_ASSIGN_OR_RETURN(const RowRange rows,
                           ClampRange(request.range, static_cast<uint64_t>(config.Int("records"))));
+  if (config.String("name") == "reviews") return Reviews(seed, rows);
   std::vector<uint32_t> features;
   std::vector<uint32_t> labels;
   features.reserve(rows.take * kFeatures);
@@ -49,31 +119,28 @@ absl::StatusOr<Table> GenerateTable(const Config& config, const SourceContext& c
   }
   Table table;
   table.records = rows.take;
-  Column& feature = table.columns.emplace_back();
-  feature.name = "features";
-  feature.dims = {static_cast<int64_t>(kFeatures)};
-  feature.codes = std::make_shared<const std::vector<uint32_t>>(std::move(features));
-  feature.words = std::make_shared<const std::vector<std::string>>(kWords.begin(), kWords.end());
-  Column& label = table.columns.emplace_back();
-  label.name = "label";
-  label.codes = std::make_shared<const std::vector<uint32_t>>(std::move(labels));
-  label.words =
-      std::make_shared<const std::vector<std::string>>(std::vector<std::string>{"yes", "no"});
+  table.columns.push_back(
+      WordColumn("features", {static_cast<int64_t>(kFeatures)}, std::move(features), kWords));
+  table.columns.push_back(
+      WordColumn("label", {}, std::move(labels), std::array<const char*, 2>{"yes", "no"}));
   return table;
 }
 
 }  // namespace
 
 SourceClass GeneratorSource() {
-  return {.schema = {.name = "generator",
-                     .doc = "Records that are computed from (seed, index). `recommender` is the "
-                            "dataset of TensorFlow's parameter server tutorial: columns `features` "
-                            "(3 different words of 7) and `label` (`yes` if `avenger` is one of "
-                            "them, else `no`).",
-                     .arguments = {String("name", "The generator.").OneOf({"recommender"}),
-                                   Int("records", "Records per epoch.").Between(1, kMaxRecords),
-                                   Int("seed", "Seeds the records.").Default(0)}},
-          .read_table = GenerateTable};
+  return {
+      .schema = {.name = "generator",
+                 .doc = "Records that are computed from (seed, index). `recommender` is the "
+                        "dataset of TensorFlow's parameter server tutorial: columns `features` "
+                        "(3 different words of 7) and `label` (`yes` if `avenger` is one of "
+                        "them, else `no`). `reviews` has `words` (6 to 24 words of 13, where "
+                        "`not` negates the word after it, and \"\" behind them) and `label` "
+                        "(`positive` or `negative`).",
+                 .arguments = {String("name", "The generator.").OneOf({"recommender", "reviews"}),
+                               Int("records", "Records per epoch.").Between(1, kMaxRecords),
+                               Int("seed", "Seeds the records.").Default(0)}},
+      .read_table = GenerateTable};
 }
 
 }  // namespace cohort
