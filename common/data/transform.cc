@@ -269,6 +269,13 @@ absl::StatusOr<Column> Encoded(const TransformClass& its_class, const Transform&
   Column encoded{.dims = encode->dims, .dtype = encode->dtype};
   encoded.node = table.graph->AddTransform(NameOf(transform), *std::move(encode),
                                            /*elementwise=*/false, {table.NodeOf(numbers)});
+  const DType wanted = DTypeFromName(transform.dtype()).value_or(encoded.dtype);
+  if (wanted == encoded.dtype) return encoded;
+  encoded.dtype = wanted;
+  encoded.node = table.graph->AddTransform(
+      NameOf(transform),
+      RecordTransform{.dtype = wanted, .dims = encoded.dims, .conversion = Conversion{}},
+      /*elementwise=*/true, {encoded.node});
   return encoded;
 }
 

@@ -6,6 +6,7 @@
 #include "common/model/job_file.h"
 #include "common/model/layers/layer.h"
 #include "common/schema/class_schema.h"
+#include "common/testing/directory_test_util.h"
 #include "proto/job.pb.h"
 
 namespace cohort {
@@ -57,7 +58,7 @@ TEST_CASE("preprocessing layers at inputs become transforms of the data") {
                                                "Discretization age discretization"});
   const v1::ClassConfig& lookup = job->spec.data().train().transforms(1).transform_class();
   CHECK(lookup.config().at("num_oov_indices").i() == 2);
-  CHECK(job->lines.Where("model.layers[5]") == "job.yaml:11");
+  CHECK(job->lines.Where("model.layers[5]") == "job.yaml:12");
 }
 
 TEST_CASE("a sequential model begins with a layer that runs where the data is read") {
@@ -75,6 +76,40 @@ TEST_CASE("a sequential model begins with a layer that runs where the data is re
   CHECK(job->spec.model().layers(0).config().at("feature").s() == "text_vectorization");
   REQUIRE(job->spec.data().train().transforms_size() == 1);
   CHECK(job->spec.data().train().transforms(0).column() == "text");
+}
+
+// model.to_json() of a Sequential of a StringLookup, an Embedding, a Flatten and a Dense.
+constexpr const char* kKerasModel =
+    R"({"module": "keras", "class_name": "Sequential", "config": {"name": "sequential", "layers":)"
+    R"( [{"module": "keras.layers", "class_name": "InputLayer", "config": {"batch_shape": [null, )"
+    R"(1], "dtype": "string", "sparse": false, "ragged": false, "name": "job", "optional": false})"
+    R"(}, {"module": "keras.layers", "class_name": "StringLookup", "config": {"name": "string_loo)"
+    R"(kup", "trainable": true, "dtype": {"module": "keras", "class_name": "DTypePolicy", "config)"
+    R"(": {"name": "float32"}}, "invert": false, "max_tokens": null, "num_oov_indices": 1, "oov_t)"
+    R"(oken": "[UNK]", "mask_token": null, "output_mode": "int", "sparse": false, "pad_to_max_tok)"
+    R"(ens": false, "idf_weights": null, "vocabulary": ["cook", "smith"], "vocabulary_size": 3, ")"
+    R"(oov_method": "floormod", "salt": null, "encoding": "utf-8"}}, {"module": "keras.layers", ")"
+    R"(class_name": "Embedding", "config": {"name": "embedding", "input_dim": 3, "output_dim": 4})"
+    R"(}, {"module": "keras.layers", "class_name": "Flatten", "config": {"name": "flatten"}}, {"m)"
+    R"(odule": "keras.layers", "class_name": "Dense", "config": {"name": "dense", "units": 1}}], )"
+    R"("build_input_shape": [null, 1]}})";
+
+TEST_CASE("preprocessing layers of a model in Keras' JSON become transforms, too") {
+  const testing::TestDirectory dir;
+  dir.Write("model.json", kKerasModel);
+  const auto job = ParseJob(
+      "model: {keras_json: model.json}\ncompile: {loss: mse}\n"
+      "data: {batch_size: 8, train: {csv: {path: a.csv}, label: y}}\n",
+      dir / "job.yaml");
+  INFO(job.status());
+  REQUIRE(job.ok());
+  REQUIRE(job->spec.data().train().transforms_size() == 1);
+  const v1::ColumnTransform& lookup = job->spec.data().train().transforms(0);
+  CHECK(lookup.column() == "job");
+  CHECK(lookup.output() == "string_lookup");
+  CHECK(Config(lookup.transform_class()).Strings("vocabulary") ==
+        std::vector<std::string>{"cook", "smith"});
+  CHECK(job->spec.model().layers_size() == 4);
 }
 
 TEST_CASE("preprocessing in other places is refused by its line") {

@@ -264,6 +264,17 @@ TEST_CASE("recurrent layers have variables by the names of their layers and cell
   const JobFile apart = MustRead(model);
   CHECK_THAT(BuildModel(apart.spec, features, nullptr).status().ToString(),
              Catch::Contains("merge_mode: none gives two outputs"));
+  config["merge_mode"] = "sum";
+  config["layer"]["config"]["recurrent_constraint"] = {{"class_name", "MaxNorm"},
+                                                       {"config", json::object()}};
+  const JobFile constrained = MustRead(model);
+  const auto with_norm = BuildModel(constrained.spec, features, nullptr);
+  REQUIRE(with_norm.status().message() == "");
+  for (const v1::VariableSpec& variable : with_norm->variables) {
+    INFO(variable.name());
+    CHECK(variable.constraint().class_name() ==
+          (variable.name() == "both/forward_words/lstm_cell/recurrent_kernel" ? "MaxNorm" : ""));
+  }
   config["layer"]["config"]["time_major"] = true;
   CHECK_THAT(ErrorOf(model), Catch::Contains("`time_major` of LSTM is not supported yet"));
 }
