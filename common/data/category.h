@@ -26,8 +26,8 @@ namespace cohort {
 // A number below 0 is in no vector.
 struct CategoryOutput {
   std::string mode = "int";
-  int64_t depth = 0;           // of a vector
-  std::vector<float> weights;  // tf_idf: of each number
+  int64_t depth = 0;           // the length of a vector
+  std::vector<float> weights;  // tf_idf: one for each number
 
   bool is_int() const { return mode == "int"; }
 };

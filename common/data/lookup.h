@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "common/data/category.h"
-#include "common/schema/class_schema.h"
 
 namespace cohort {
 

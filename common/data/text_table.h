@@ -18,7 +18,7 @@ namespace cohort {
 // What the text of a cell means.
 struct CellFormat {
   char decimal = '.';                  // before the fraction of a number
-  std::optional<double> missing;       // the number of an empty cell; none: it is no number
+  std::optional<double> missing;       // the number of an empty cell; none: it is not a number
   std::vector<std::string> na_values;  // cells that count as empty
 };
 

@@ -13,8 +13,8 @@ class JobSpec;
 
 // Makes transforms of the data of the layers that run there (LayerClass::on_data): StringLookup at
 // an Input becomes a transform of the Input's column, and an Input of the result in its place. An
-// Input that only such layers read goes. `lines` follow the layers. Errors: InvalidArgument for such
-// a layer whose input is no Input.
+// Input that only such layers read goes. `lines` follow the layers. Errors: InvalidArgument for
+// such a layer whose input is no Input.
 absl::Status MoveInputLayers(v1::JobSpec* job, JobLines* lines);
 
 }  // namespace cohort

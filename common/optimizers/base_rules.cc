@@ -44,8 +44,8 @@ class OuterRule : public OptimizerRule {
   std::vector<SlotInfo> slots_;
 };
 
-// Sums gradients, and updates by their mean every so many steps. The inner rule counts updates; its
-// learning rate counts steps.
+// Sums gradients, and updates by their mean after `steps` of them. The inner rule counts updates;
+// its learning rate counts steps.
 class AccumulatingRule final : public OuterRule {
  public:
   AccumulatingRule(std::unique_ptr<OptimizerRule> inner, LearningRateSchedule schedule,
@@ -114,7 +114,8 @@ class AccumulatingRule final : public OuterRule {
   const uint64_t steps_;
 };
 
-// Averages the variable after each step, and overwrites it by the average every so many updates.
+// Averages the variable after each step, and overwrites it by the average after `frequency`
+// updates.
 class AveragingRule final : public OuterRule {
  public:
   // `accumulated`: steps for each update.
@@ -207,8 +208,7 @@ uint64_t AccumulatedSteps(const Config& config) {
 }  // namespace
 
 std::vector<Argument> BaseArguments() {
-  return {Bool("use_ema", "Overwrites variables by their averages, every so many steps.")
-              .Default(false),
+  return {Bool("use_ema", "Overwrites variables by their averages, at some steps.").Default(false),
           Float("ema_momentum", "Decay of the averages.").Default(0.99).Between(0, 1),
           Int("ema_overwrite_frequency", "Steps between two overwrites, which use_ema needs.")
               .Optional()
@@ -218,7 +218,7 @@ std::vector<Argument> BaseArguments() {
                         "float32 a factor changes nothing")
                       .Optional()),
           Int("gradient_accumulation_steps",
-              "Updates once in so many steps, by the mean of their gradients.")
+              "Steps that make one update together, by the mean of their gradients.")
               .Optional()
               .AtLeast(2)};
 }

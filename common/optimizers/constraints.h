@@ -49,7 +49,7 @@ class Constraint {
   const ConstraintClass* class_ = nullptr;
   v1::ClassConfig config_;
   UpdateScope scope_ = UpdateScope::kElement;
-  std::vector<int64_t> dims_;     // of a row, or of the variable if vectors go along axis 0
+  std::vector<int64_t> dims_;     // a row's, or the variable's if vectors go along axis 0
   std::vector<int64_t> strides_;  // from element to element of an axis: the change of the vector
   int64_t vectors_ = 1;           // in a row, or in the variable
 };

@@ -17,7 +17,6 @@
 #include "common/exec/local_variables.h"
 #include "common/exec/local_variables_test_util.h"
 #include "common/exec/test_device.h"
-#include "common/model/job_file.h"
 #include "common/model/model_builder.h"
 #include "common/testing/directory_test_util.h"
 #include "tests/golden/golden_data.h"

@@ -7,11 +7,11 @@
 #include <set>
 
 #include "common/data/convert.h"
-#include "common/data/data_test_specs.h"
 #include "common/data/dataset.h"
 #include "common/data/transform_class.h"
 #include "common/testing/directory_test_util.h"
 #include "common/testing/status_test_util.h"
+#include "proto/job.pb.h"
 
 namespace cohort::golden {
 namespace {
@@ -40,6 +40,12 @@ v1::ConfigValue ValueOfJson(const json& value) {
   return list;
 }
 
+v1::DatasetSpec CsvOf(const std::string& path) {
+  v1::DatasetSpec spec;
+  *spec.mutable_source_class() = ClassOf("csv", {{"path", ConfigOf(path)}});
+  return spec;
+}
+
 std::string CellOf(const json& value) {
   if (!value.is_string()) return value.dump();
   std::string cell = "\"";
@@ -56,7 +62,7 @@ v1::DatasetSpec SpecOfCase(const testing::TestDirectory& dir, const json& c) {
     for (const json& column : c["columns"]) text += CellOf(column[row]) + ",";
     text += "1\n";
   }
-  v1::DatasetSpec spec = testing::CsvSpec(dir.Write("table.csv", text));
+  v1::DatasetSpec spec = CsvOf(dir.Write("table.csv", text));
   spec.set_label("label");
   v1::ColumnTransform* const transform = spec.add_transforms();
   if (c["columns"].size() == 1) transform->set_column("x0");
@@ -135,7 +141,7 @@ TEST_CASE("what a transform of a table learns is in the job, and gives the same 
 TEST_CASE("a vocabulary comes from a file") {
   const testing::TestDirectory dir;
   v1::DataSpec data;
-  *data.mutable_train() = testing::CsvSpec(dir.Write("t.csv", "word,label\nb,1\na,2\nc,3\n"));
+  *data.mutable_train() = CsvOf(dir.Write("t.csv", "word,label\nb,1\na,2\nc,3\n"));
   data.mutable_train()->set_label("label");
   v1::ColumnTransform* const transform = data.mutable_train()->add_transforms();
   transform->set_column("word");

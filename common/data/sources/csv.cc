@@ -128,27 +128,27 @@ absl::StatusOr<Table> ReadCsvTable(const Config& config, const SourceContext& co
 
 SourceClass CsvSource() {
   return {
-      .schema =
-          {.name = "csv",
-           .doc = "CSV files, read into memory. A column is words if a transform looks them up, "
-                  "else numbers.",
-           .arguments = {String("path",
-                                "A file below `COHORT_DATA_DIR`, or absolute; may be packed with "
-                                "gzip. `*`, `?` and `[a-z]` stand for more files.")
-                             .Optional(),
-                         FilesArgument(),
-                         Bool("no_header", "True: the first line is data.").Default(false),
-                         String("delimiter", "One character.").Default(","),
-                         String("decimal", "What separates the fraction of a number.")
-                             .Default(".")
-                             .OneOf({".", ","}),
-                         Float("missing",
-                               "The number of an empty cell; none: a column with one is no number.")
-                             .Optional(),
-                         Strings("na_values", "Cells that count as empty, as `NA`.").Optional(),
-                         Strings("columns", "Names, if the file has no header.").Optional(),
-                         String("url", "Shown in the error if the file is missing.").Optional(),
-                         String("sha256", "Hexadecimal; checked if given.").Optional()}},
+      .schema = {.name = "csv",
+                 .doc =
+                     "CSV files, read into memory. A column is words if a transform looks them up, "
+                     "else numbers.",
+                 .arguments =
+                     {String("path",
+                             "A file below `COHORT_DATA_DIR`, or absolute; may be packed with "
+                             "gzip. `*`, `?` and `[a-z]` stand for more files.")
+                          .Optional(),
+                      FilesArgument(),
+                      Bool("no_header", "True: the first line is data.").Default(false),
+                      String("delimiter", "One character.").Default(","),
+                      String("decimal", "What separates the fraction of a number.")
+                          .Default(".")
+                          .OneOf({".", ","}),
+                      Float("missing", "The number of an empty cell; none: such a column is words.")
+                          .Optional(),
+                      Strings("na_values", "Cells that count as empty, as `NA`.").Optional(),
+                      Strings("columns", "Names, if the file has no header.").Optional(),
+                      String("url", "Shown in the error if the file is missing.").Optional(),
+                      String("sha256", "Hexadecimal; checked if given.").Optional()}},
       .no_record_arguments = {"url", "sha256"},
       .check = CheckCsv,
       .read_table = ReadCsvTable};

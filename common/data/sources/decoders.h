@@ -9,7 +9,7 @@
 
 #include "common/data/table.h"
 #include "common/data/text_table.h"
-#include "common/schema/class_schema.h"
+#include "common/schema/class_registry.h"
 
 namespace cohort {
 
@@ -35,7 +35,7 @@ struct CsvFormat {
 absl::StatusOr<Table> ParseCsv(std::string_view text, const CsvFormat& format, const ColumnUse& use,
                                const RowRange& range, std::string_view name);
 
-// Of a source of text files: the argument `files`, a list instead of `path`, and the files or
+// What sources of text files have: the argument `files`, a list instead of `path`, and the files or
 // patterns that are given. Errors: InvalidArgument if it is not one of both.
 Argument FilesArgument();
 absl::StatusOr<std::vector<std::string>> PatternsOf(const Config& config);

@@ -34,7 +34,7 @@ Summary Compress(const Summary& summary, double epsilon) {
   Summary small;
   double before = 0;
   const auto count =
-      static_cast<size_t>(std::ceil(1.0 / epsilon));  // of numpy.arange(0, 1, epsilon)
+      static_cast<size_t>(std::ceil(1.0 / epsilon));  // as numpy.arange(0, 1, epsilon)
   for (size_t i = 0; i < count; ++i) {
     const double share = epsilon + static_cast<double>(i) * epsilon;
     small.values.push_back(static_cast<float>(Interpolate(share, shares, summary.values)));

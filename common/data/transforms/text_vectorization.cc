@@ -149,7 +149,8 @@ TransformClass TextVectorizationTransform() {
           .Default("whitespace")
           .OrNone()
           .OneOf({"whitespace", "character"}),
-      Ints("ngrams", "Also tokens of several words: n for 1 to n, or a list of two lengths or more.")
+      Ints("ngrams",
+           "Also tokens of several words: n for 1 to n, or a list of two lengths or more.")
           .Optional()
           .AtLeast(1),
       Int("output_sequence_length",

@@ -7,9 +7,9 @@
 namespace cohort {
 namespace {
 
-// Of a variable with two axes or more, the means over the last axis ("r") and over the one before
-// ("c") are kept. A slot has the shape of the variable: r lies in the first column of each matrix,
-// c in its first row. Keras' velocity, their product, is computed when it is needed.
+// If a variable has two axes or more, the slots are the means over the last axis ("r") and over the
+// one before ("c"). A slot has the shape of the variable: r lies in the first column of each
+// matrix, c in its first row. Keras' velocity, their product, is computed when it is needed.
 class Adafactor {
  public:
   Adafactor(const Config& config, const RuleSettings& settings)

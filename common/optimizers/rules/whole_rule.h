@@ -17,7 +17,7 @@ template <typename T>
 struct WholeUpdate {
   std::span<T> variable;  // after weight decay
   T* slots[kMaxSlots] = {};
-  std::span<const T> gradient;  // of the mean loss
+  std::span<const T> gradient;  // that of the mean loss
   uint64_t step = 0;
   T learning_rate = 0;
 };
