@@ -1,9 +1,16 @@
 #include "chief/job/job_progress.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace cohort {
+namespace {
+
+// The memory of the mean from which the time left is computed.
+constexpr double kPaceSeconds = 30;
+
+}  // namespace
 
 Scalars ValuesOf(const std::vector<MetricState>& metrics) {
   Scalars values;
@@ -18,7 +25,7 @@ double JobProgress::RateSince(const Mark& mark, const CoordinatorState& state) c
 }
 
 void JobProgress::Restart(const CoordinatorState& state) {
-  last_record_ = last_line_ = last_rate_ = MarkOf(state);
+  last_record_ = last_line_ = last_rate_ = last_pace_ = MarkOf(state);
   recorded_steps_ = state.counters;
 }
 
@@ -48,6 +55,7 @@ Scalars JobProgress::TakeFigures(const CoordinatorState& state) {
 void JobProgress::Update(const CoordinatorState& state, uint64_t epoch) {
   WarnIfNotFinite(state);
   MeasureRate(state);
+  MeasurePace(state);
   const bool due = options_.record_every_steps > 0 &&
                    state.steps >= last_record_.steps + options_.record_every_steps;
   if (due && !state.metrics.empty()) {
@@ -75,6 +83,14 @@ void JobProgress::MeasureRate(const CoordinatorState& state) {
   last_rate_ = MarkOf(state);
 }
 
+void JobProgress::MeasurePace(const CoordinatorState& state) {
+  const double seconds = ToSeconds(clock_->Now() - last_pace_.time);
+  if (seconds < 1 || state.steps <= last_pace_.steps) return;
+  const double weight = pace_ == 0 ? 1 : 1 - std::exp(-seconds / kPaceSeconds);
+  pace_ += weight * (RateSince(last_pace_, state) - pace_);
+  last_pace_ = MarkOf(state);
+}
+
 void JobProgress::EndEpoch(const CoordinatorState& state, uint64_t epoch, double steps_per_second) {
   metrics_->Add({.set = "train",
                  .kind = "epoch",
@@ -97,6 +113,10 @@ Progress JobProgress::ProgressOf(const CoordinatorState& state, uint64_t epoch, 
   progress.steps = schedule_->steps_per_epoch;
   progress.steps_per_second = rate;
   progress.metrics = ValuesOf(state.metrics);
+  const uint64_t all = schedule_->steps();
+  if (pace_ > 0 && state.steps < all) {
+    progress.seconds_left = static_cast<double>(all - state.steps) / pace_;
+  }
   return progress;
 }
 

@@ -57,6 +57,9 @@ class JobProgress {
   // Steps per second since the mark; 0: unknown.
   double RateSince(const Mark& mark, const CoordinatorState& state) const;
   Progress ProgressOf(const CoordinatorState& state, uint64_t epoch, double rate) const;
+  // Notes how fast the job makes progress, about once a second. The mean gives the last half minute
+  // most weight, and contains pauses, such as validation.
+  void MeasurePace(const CoordinatorState& state);
   // Tells the console the speed, about once a second.
   void MeasureRate(const CoordinatorState& state);
   // Warns once. Training continues, as it does in Keras.
@@ -73,6 +76,8 @@ class JobProgress {
   Mark last_line_;
   StepCounters recorded_steps_;  // at the last record
   Mark last_rate_;
+  Mark last_pace_;
+  double pace_ = 0;  // steps per second; 0: unknown
   bool warned_not_finite_ = false;
 };
 

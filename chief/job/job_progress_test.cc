@@ -51,7 +51,7 @@ TEST_CASE("every record and every line counts epochs from 1") {
                                 Contains(R"("steps_per_second":10.0)"));
   shown.progress.EndEpoch(At(100), 0, 50);
   CHECK_THAT(shown.Lines(), Contains(R"("kind":"epoch","epoch":1,"step":100)"));
-  CHECK(shown.Has("epoch 1/2 [====================] 100/100, 50 steps/s, loss 0.5000"));
+  CHECK(shown.Has("epoch 1/2 [====================] 100/100, 50 steps/s, 23 s left, loss 0.5000"));
   shown.progress.Update(At(120), 1);
   CHECK_THAT(shown.Lines(), Contains(R"("kind":"step","epoch":2,"step":120)"));
 }
@@ -91,6 +91,23 @@ TEST_CASE("records have the learning rate if it changes") {
       &shown, shown.log.get(), &shown.console, &shown.metrics);
   scheduled.EndEpoch(state, 0, 50);
   CHECK_THAT(shown.Lines(), Contains(R"("learning_rate":0.125)"));
+}
+
+TEST_CASE("the line shows the time left, once it is known how fast the job is") {
+  Shown shown;
+  shown.progress.Update(At(1), 0);
+  CHECK_FALSE(shown.Has(" left"));
+  shown.Advance(std::chrono::seconds(5));
+  shown.progress.Update(At(50), 0);  // 10 steps/s, 150 steps left
+  CHECK(shown.Has("10 steps/s, 15 s left, loss 0.5000"));
+  // The validation between the epochs counts: 4 steps/s since then.
+  shown.Advance(std::chrono::seconds(5));
+  shown.progress.EndEpoch(At(100), 0, 10);
+  shown.Advance(std::chrono::seconds(20));
+  shown.progress.Update(At(150), 1);
+  CHECK(shown.Has("50/100, 2 steps/s, 8 s left, loss 0.5000"));
+  shown.progress.EndEpoch(At(200), 1, 10);
+  CHECK(shown.Has("epoch 2/2 [====================] 100/100, 10 steps/s, loss 0.5000"));
 }
 
 TEST_CASE("a loss that is not finite gets one warning") {

@@ -40,6 +40,19 @@ std::string FormatMetrics(const Scalars& metrics) {
   return text;
 }
 
+std::string FormatSeconds(double seconds) {
+  // A time that no job has, such as that of a rate of almost 0.
+  constexpr double kLongest = 1e9;
+  if (!(seconds >= 0 && seconds < kLongest)) return "a very long time";
+  if (seconds < 10 && seconds != std::floor(seconds)) return fmt::format("{:.2g} s", seconds);
+  const auto whole = static_cast<uint64_t>(std::llround(seconds));
+  const uint64_t minutes = whole / 60, hours = minutes / 60, days = hours / 24;
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (hours == 0) return fmt::format("{} min {:02} s", minutes, whole % 60);
+  if (days == 0) return fmt::format("{} h {:02} min", hours, minutes % 60);
+  return fmt::format("{} d {} h", days, hours % 24);
+}
+
 std::string FormatProgress(const Progress& p) {
   std::string line = fmt::format("epoch {}/{} ", p.epoch, p.epochs);
   if (p.steps > 0) {
@@ -48,6 +61,8 @@ std::string FormatProgress(const Progress& p) {
     line += fmt::format("step {}", p.step);
   }
   if (p.steps_per_second > 0) line += fmt::format(", {:.0f} steps/s", p.steps_per_second);
+  if (p.seconds_left > 0)
+    line += fmt::format(", {} left", FormatSeconds(std::ceil(p.seconds_left)));
   if (!p.metrics.empty()) line += ", " + FormatMetrics(p.metrics);
   if (!p.note.empty()) line += fmt::format(", {}", p.note);
   return line;

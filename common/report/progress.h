@@ -19,14 +19,19 @@ struct Progress {
   uint64_t steps = 0;           // in this epoch; 0: unknown
   double steps_per_second = 0;  // 0: unknown
   Scalars metrics;
-  std::string note;  // "waiting for worker:2 (host3:2222), 12 s"
+  std::string note;         // "waiting for worker:2 (host3:2222), 12 s"
+  double seconds_left = 0;  // until the end of the job, without the pauses to come; 0: unknown
 };
+
+// "2.5 s", "42 s", "3 min 05 s", "2 h 05 min", "3 d 4 h".
+std::string FormatSeconds(double seconds);
 
 // "loss 0.3215, accuracy 0.8812": the loss first, the others in their order. As in Keras, a value
 // below 0.001 is written as 8.6730e-07.
 std::string FormatMetrics(const Scalars& metrics);
 
-// "epoch 2/5 [=====>    ] 120/240, 830 steps/s, loss 0.3215, accuracy 0.8812", without a newline.
+// "epoch 2/5 [=====>    ] 120/240, 830 steps/s, 12 s left, loss 0.3215, accuracy 0.8812", without a
+// newline.
 std::string FormatProgress(const Progress& progress);
 
 // Shows the progress of a job: on a terminal one line that is rewritten a few times a second,

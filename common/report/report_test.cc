@@ -229,6 +229,21 @@ TEST_CASE("progress reads like a sentence") {
   REQUIRE(FormatProgress(p) == "epoch 1/1 [====================] 240/240, waiting");
   p = {1, 1, 3, 0, 0, {}, ""};
   REQUIRE(FormatProgress(p) == "epoch 1/1 step 3");
+  p = {.epoch = 2, .epochs = 5, .steps_per_second = 2, .metrics = {{"loss", 1}}};
+  p.seconds_left = 124.2;
+  REQUIRE(FormatProgress(p) == "epoch 2/5 step 0, 2 steps/s, 2 min 05 s left, loss 1.0000");
+}
+
+TEST_CASE("a time has the two units that matter") {
+  CHECK(FormatSeconds(0.123) == "0.12 s");
+  CHECK(FormatSeconds(2) == "2 s");
+  CHECK(FormatSeconds(59.4) == "59 s");
+  CHECK(FormatSeconds(59.7) == "1 min 00 s");
+  CHECK(FormatSeconds(3599) == "59 min 59 s");
+  CHECK(FormatSeconds(7530) == "2 h 05 min");
+  CHECK(FormatSeconds(3 * 86400 + 4 * 3600 + 59) == "3 d 4 h");
+  CHECK(FormatSeconds(1e300) == "a very long time");
+  CHECK(FormatSeconds(NAN) == "a very long time");
 }
 
 TEST_CASE("metrics are written with the loss first, small values as powers of ten") {
