@@ -11,6 +11,7 @@
 #include "common/base/status.h"
 #include "common/checkpoint/format_version.h"
 #include "common/model/job_file.h"
+#include "common/model/metrics/metric.h"
 #include "common/optimizers/optimizer_rules.h"
 #include "common/optimizers/optimizers.h"
 #include "proto/config.pb.h"
@@ -280,6 +281,15 @@ std::optional<JobKeys> KeysOfManifest(const v1::Manifest& manifest) {
   // A key that the writer did not store is an argument that its version lacked, at its default.
   for (const v1::JobKey& entry : manifest.identity().keys()) keys[entry.key()] = entry.value();
   return keys;
+}
+
+std::vector<std::string> MetricsToMinimize(const v1::JobSpec& spec) {
+  std::vector<std::string> names;
+  for (const v1::MetricSpec& metric : spec.compile().metric_classes()) {
+    const auto known = Metrics().Find(metric.metric_class().class_name());
+    if (known.ok() && !(*known)->higher_is_better) names.push_back(metric.name());
+  }
+  return names;
 }
 
 std::vector<KeyChange> ChangesOf(const JobKeys& then, const JobKeys& now) {

@@ -44,6 +44,9 @@ v1::JobSpec SpecOfManifest(const v1::Manifest& manifest);
 // them.
 std::optional<JobKeys> KeysOfManifest(const v1::Manifest& manifest);
 
+// Returns the names of the job's metrics of which a smaller value is better.
+std::vector<std::string> MetricsToMinimize(const v1::JobSpec& spec);
+
 struct KeyChange {
   std::string key;
   std::string then;  // "not set" if there was no value

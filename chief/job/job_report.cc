@@ -15,64 +15,72 @@ std::string Count(uint64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
+using Lines = JobReport::Lines;
+
 std::string Line(std::string_view what, std::string_view text) {
   return fmt::format("{:<12}{}\n", what, text);
+}
+
+std::string LinesText(const Lines& lines) {
+  std::string text;
+  for (const auto& [what, line] : lines) text += Line(what, line);
+  return text;
 }
 
 std::string MetricsLine(std::string_view what, const std::vector<MetricState>& metrics) {
   return metrics.empty() ? "" : Line(what, FormatMetrics(ValuesOf(metrics)));
 }
 
-std::string WholeLife(const JobReport& r) {
-  std::string text = MetricsLine("training", r.training) + MetricsLine("validation", r.validation);
+Lines WholeLife(const JobReport& r) {
+  Lines lines;
   std::string steps = fmt::format("{} in all, ", r.steps);
   if (r.state.synchronous_steps > 0) {
     steps += fmt::format("{} synchronous, ", r.state.synchronous_steps);
   }
   steps += Count(r.epochs, "epoch");
   if (r.examples > 0) steps += ", " + Count(r.examples, "example");
-  text += Line("steps", steps);
-  text += Line("mode", TextOf(r.state.mode));
-  text += Line("updates", fmt::format("{}, the sum of the versions of {}", r.updates,
-                                      Count(r.tablets, "tablet")));
-  text += Line("checkpoint", r.checkpoint);
+  lines.emplace_back("steps", steps);
+  lines.emplace_back("mode", TextOf(r.state.mode));
+  lines.emplace_back("updates", fmt::format("{}, the sum of the versions of {}", r.updates,
+                                            Count(r.tablets, "tablet")));
+  lines.emplace_back("checkpoint", r.checkpoint);
   if (!r.best_checkpoint.empty()) {
-    text += Line("best", fmt::format("{}: {}", r.best_checkpoint, r.best_text));
+    lines.emplace_back("best", fmt::format("{}: {}", r.best_checkpoint, r.best_text));
   }
   const ClusterCounters& lost = r.state.counters;
-  text +=
-      Line("failures",
-           fmt::format("{} lost, {} lost, {}, {}", Count(lost.workers_lost, "worker"),
-                       Count(lost.ps_lost, "parameter server"), Count(lost.rollbacks, "rollback"),
-                       Count(lost.chief_restarts, "chief restart")));
-  return text;
+  lines.emplace_back(
+      "failures",
+      fmt::format("{} lost, {} lost, {}, {}", Count(lost.workers_lost, "worker"),
+                  Count(lost.ps_lost, "parameter server"), Count(lost.rollbacks, "rollback"),
+                  Count(lost.chief_restarts, "chief restart")));
+  return lines;
 }
 
 // What the order of updates has cost: staleness, or waiting for the members of a step.
-std::string OrderLines(const CoreCounters& counters) {
-  std::string text;
+Lines OrderLines(const CoreCounters& counters) {
+  Lines lines;
   if (counters.applied > 0) {
     const double mean =
         static_cast<double>(counters.sum_staleness) / static_cast<double>(counters.applied);
-    text += Line("staleness", fmt::format("mean {:.2f}, max {} updates between pull and push", mean,
-                                          counters.max_staleness));
+    lines.emplace_back("staleness", fmt::format("mean {:.2f}, max {} updates between pull and push",
+                                                mean, counters.max_staleness));
   }
   const uint64_t skipped = counters.steps_closed > 0 ? counters.skipped : counters.not_finite_steps;
   if (skipped > 0) {
-    text += Line("skipped",
-                 fmt::format("{}: gradients were not finite in float16", Count(skipped, "step")));
+    lines.emplace_back(
+        "skipped", fmt::format("{}: gradients were not finite in float16", Count(skipped, "step")));
   }
   if (counters.steps_closed > 0) {
-    text += Line("waiting", fmt::format("{:.2f} s for the slowest half of the closures of {}",
-                                        static_cast<double>(counters.waited_us) / 1e6,
-                                        Count(counters.steps_closed, "synchronous step")));
-    text += Line("dropped", fmt::format("{}, {} lost", Count(counters.dropped, "gradient"),
-                                        Count(counters.lost_results, "result")));
+    lines.emplace_back("waiting", fmt::format("{:.2f} s for the slowest half of the closures of {}",
+                                              static_cast<double>(counters.waited_us) / 1e6,
+                                              Count(counters.steps_closed, "synchronous step")));
+    lines.emplace_back("dropped", fmt::format("{}, {} lost", Count(counters.dropped, "gradient"),
+                                              Count(counters.lost_results, "result")));
   }
-  return text;
+  return lines;
 }
 
-std::string ThisChief(const JobReport& r) {
+Lines ThisChief(const JobReport& r) {
   const CoreCounters& counters = r.state.counters;
   const auto rate = [&r](uint64_t steps) {
     return r.trained.seconds > 0 ? static_cast<double>(steps) / r.trained.seconds : 0;
@@ -83,25 +91,28 @@ std::string ThisChief(const JobReport& r) {
   if (counters.steps_closed > 0) {
     speed += fmt::format(", {:.0f} synchronous steps/s", rate(counters.steps_closed));
   }
-  std::string text = Line("speed", speed + ")");
+  Lines lines = {{"speed", speed + ")"}};
   if (r.first_step_seconds.has_value()) {
-    text += Line("launch", fmt::format("first step after {:.2f} s", *r.first_step_seconds));
+    lines.emplace_back("launch", fmt::format("first step after {:.2f} s", *r.first_step_seconds));
   }
-  text += Line("closures",
-               fmt::format("{} finished, {} executed again, {} applied from several attempts",
-                           counters.finished, counters.requeued, counters.mixed));
+  lines.emplace_back("closures",
+                     fmt::format("{} finished, {} executed again, {} applied from several attempts",
+                                 counters.finished, counters.requeued, counters.mixed));
   // Synchronous steps stage what they push.
   if (counters.steps_closed == 0 || counters.applied + counters.duplicates > 0) {
-    text += Line("pushes", fmt::format("{} applied, {} refused", Count(counters.applied, "section"),
-                                       Count(counters.duplicates, "duplicate")));
+    lines.emplace_back("pushes",
+                       fmt::format("{} applied, {} refused", Count(counters.applied, "section"),
+                                   Count(counters.duplicates, "duplicate")));
   }
-  text += OrderLines(counters);
-  text += Line("storage", fmt::format("{} committed, {} of the chief during training; checkpoints "
-                                      "held closures back for {:.2f} s",
-                                      Count(counters.cuts, "checkpoint"),
-                                      Count(static_cast<uint64_t>(r.trained.fsyncs), "fsync"),
-                                      static_cast<double>(counters.held_us) / 1e6));
-  return text;
+  const Lines order = OrderLines(counters);
+  lines.insert(lines.end(), order.begin(), order.end());
+  lines.emplace_back("storage",
+                     fmt::format("{} committed, {} of the chief during training; checkpoints "
+                                 "held closures back for {:.2f} s",
+                                 Count(counters.cuts, "checkpoint"),
+                                 Count(static_cast<uint64_t>(r.trained.fsyncs), "fsync"),
+                                 static_cast<double>(counters.held_us) / 1e6));
+  return lines;
 }
 
 std::string MetricsLogLine(const MetricsLog::Summary& log) {
@@ -121,6 +132,43 @@ void JobReport::ReadManifest(const v1::Manifest& manifest) {
   for (const v1::TabletCut& tablet : manifest.tablets()) updates += tablet.version();
 }
 
+JobReport::Lines JobReport::Facts() const {
+  Lines lines = WholeLife(*this);
+  const Lines here = ThisChief(*this);
+  lines.insert(lines.end(), here.begin(), here.end());
+  return lines;
+}
+
+RunSummary JobReport::Summary() const {
+  RunSummary summary;
+  summary.outcome = "finished";
+  summary.steps = steps;
+  summary.training_seconds = trained.seconds;
+  if (trained.seconds > 0) {
+    summary.steps_per_second = static_cast<double>(trained.steps) / trained.seconds;
+  }
+  for (size_t i = 0; i < state.workers.size(); ++i) {
+    const WorkerFigures& worker = state.workers[i];
+    RunSummary::Worker& figures = summary.workers.emplace_back();
+    figures.name = fmt::format("worker:{}", i);
+    figures.steps = worker.steps;
+    if (worker.applied > 0) {
+      figures.mean_staleness =
+          static_cast<double>(worker.sum_staleness) / static_cast<double>(worker.applied);
+    }
+    if (i >= state.worker_reports.size()) continue;
+    figures.sent_bytes = state.worker_reports[i].sent_bytes;
+    figures.received_bytes = state.worker_reports[i].received_bytes;
+  }
+  for (const MetricState& metric : training) summary.metrics["train"].push_back(SummaryOf(metric));
+  for (const MetricState& metric : validation) {
+    summary.metrics["validation"].push_back(SummaryOf(metric));
+  }
+  summary.facts = Facts();
+  summary.text = Text();
+  return summary;
+}
+
 std::string JobReport::Text() const {
   if (found_finished.has_value()) {
     const std::string best = best_checkpoint.empty()
@@ -129,10 +177,12 @@ std::string JobReport::Text() const {
     return fmt::format("this job is finished: {} has its last checkpoint (step {})\n{}", checkpoint,
                        *found_finished, best);
   }
-  return fmt::format("\n{}{}\nSince this chief started:\n{}\nWhere the variables were:\n{}\n{}",
-                     WholeLife(*this),
+  return fmt::format("\n{}{}{}\nSince this chief started:\n{}\nWhere the variables were:\n{}\n{}{}",
+                     MetricsLine("training", training) + MetricsLine("validation", validation),
+                     LinesText(WholeLife(*this)),
                      Line("settings", Count(steps_per_closure, "step") + " per closure"),
-                     ThisChief(*this), shard_plan, MetricsLogLine(metrics_log));
+                     LinesText(ThisChief(*this)), shard_plan,
+                     page.empty() ? "" : Line("page", page), MetricsLogLine(metrics_log));
 }
 
 }  // namespace cohort

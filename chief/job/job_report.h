@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "chief/api/coordinator_state.h"
 #include "chief/job/epoch_runner.h"
 #include "chief/job/metrics_log.h"
+#include "common/run_report/run_summary.h"
 
 namespace cohort::v1 {
 class Manifest;
@@ -42,6 +44,7 @@ struct JobReport {
   CoordinatorState state;  // its lost tasks, rollbacks and chief restarts cover the whole job
   std::optional<double> first_step_seconds;  // since launch; unset for a continued job
   MetricsLog::Summary metrics_log;
+  std::string page;  // path of the report as an HTML page; "": none
 
   // These are settings of the job.
   uint32_t steps_per_closure = 1;
@@ -49,6 +52,11 @@ struct JobReport {
 
   // Fills the fields that `manifest`, the job's last one, contains.
   void ReadManifest(const v1::Manifest& manifest);
+  // The lines of the report by name, without the metrics and the table of variables.
+  using Lines = std::vector<std::pair<std::string, std::string>>;
+  Lines Facts() const;
+  // The same as data, with the metrics and the figures of each worker.
+  RunSummary Summary() const;
   // Returns the report, of many lines. If metrics were lost, the last line is the reason.
   std::string Text() const;
 };

@@ -19,6 +19,7 @@
 #include "common/placement/shard_plan.h"
 #include "common/rpc/admin/admin_server.h"
 #include "common/rpc/admin/control_socket.h"
+#include "common/run_report/run_page.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/parameter_server.pb.h"
 
@@ -334,8 +335,10 @@ absl::StatusOr<std::unique_ptr<JobDirectory>> JobRunner::TakeDirectory() {
 absl::Status JobRunner::OpenMetricsLog() {
   const std::string log_dir =
       options_.log_dir.empty() ? plan_->spec().report().log_dir() : options_.log_dir;
-  return log_dir.empty() ? absl::OkStatus()
-                         : TempFailIfDiskFull(metrics_log_.Open(log_dir, options_.clock));
+  if (log_dir.empty()) return absl::OkStatus();
+  // That of an earlier end would be taken for this job's.
+  RemoveFile(JoinPath(log_dir, kSummaryName)).IgnoreError();
+  return TempFailIfDiskFull(metrics_log_.Open(log_dir, options_.clock));
 }
 
 absl::StatusOr<JobReport> JobRunner::RunInDirectory() {
@@ -585,7 +588,30 @@ absl::StatusOr<JobReport> JobRunner::MakeReport(const ClusterCoordinator& cluste
   report.checkpoint = cluster.newest_checkpoint();
   COHORT_ASSIGN_OR_RETURN(const v1::Manifest manifest, directory_->Read(report.checkpoint));
   report.ReadManifest(manifest);
+  WriteReport(&report);
   return report;
+}
+
+void JobRunner::WriteReport(JobReport* report) const {
+  const std::string& directory = report->metrics_log.directory;
+  if (directory.empty()) return;
+  report->page = JoinPath(directory, kPageName);
+  RunSummary summary = report->Summary();
+  summary.job = plan_->spec().name();
+  summary.unix_seconds = static_cast<double>(options_.clock->UnixMicros()) / 1e6;
+  summary.lower_is_better = MetricsToMinimize(plan_->spec());
+  summary.environment = EnvironmentOfProcess();
+  summary.environment.emplace_back("workers",
+                                   fmt::format("{}", cluster_.tasks(Role::kWorker).size()));
+  summary.environment.emplace_back("parameter servers",
+                                   fmt::format("{}", cluster_.tasks(Role::kPs).size()));
+  summary.keys = KeysOfSpec(plan_->spec());
+  summary.job_file = plan_->job().yaml;
+  absl::Status written = WriteFileAtomically(JoinPath(directory, kSummaryName), summary.ToJson());
+  if (written.ok()) written = WriteRunPage(directory);
+  if (written.ok()) return;
+  report->page.clear();
+  options_.log->Failure(LogLevel::kWarning, "report_not_written", written);
 }
 
 // ------------------------------------------------------------------ cohort ctl

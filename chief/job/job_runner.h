@@ -153,6 +153,9 @@ class JobRunner : public ControlledJob {
   void CompleteManifest(v1::Manifest* manifest) const;
   absl::StatusOr<JobReport> MakeReport(const ClusterCoordinator& cluster,
                                        const JobWalk& walk) const;
+  // Writes the report to the log directory, for programs and as a page. The job does without if
+  // that fails.
+  void WriteReport(JobReport* report) const;
   void ReportOutcome(const absl::StatusOr<JobReport>& outcome);
 
   const JobRunnerOptions options_;

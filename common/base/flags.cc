@@ -176,6 +176,11 @@ void FlagSet::AddPositional(std::string_view name, std::string* value, std::stri
   impl_->app->add_option(std::string(name), *value, std::string(help))->required(required);
 }
 
+void FlagSet::AddPositionals(std::string_view name, std::vector<std::string>* values,
+                             std::string_view help) {
+  impl_->app->add_option(std::string(name), *values, std::string(help))->required();
+}
+
 FlagSet* FlagSet::AddCommand(std::string_view name, std::string_view description) {
   auto impl = std::make_unique<Impl>(std::string(name), description);
   impl->app->set_help_flag("--help,-h", "print this help and exit");

@@ -52,6 +52,9 @@ class FlagSet {
   // Adds one argument without dashes. Arguments are read in the order of these calls.
   void AddPositional(std::string_view name, std::string* value, std::string_view help,
                      bool required);
+  // Adds all arguments that are left, at least one.
+  void AddPositionals(std::string_view name, std::vector<std::string>* values,
+                      std::string_view help);
 
   // Adds the command `program name ...` with its own flags. The returned FlagSet lives as long as
   // this one. A program with commands requires one of them on its command line.

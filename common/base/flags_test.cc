@@ -83,6 +83,23 @@ TEST_CASE("a flag that may be repeated keeps every value") {
   REQUIRE(job == "job.yaml");
 }
 
+TEST_CASE("a list of arguments has all that are left, and one at least") {
+  const auto parse = [](const std::vector<std::string>& arguments, std::vector<std::string>* runs) {
+    FlagSet flags("prog", "x");
+    std::string html;
+    flags.Add("html", &html, "a page");
+    flags.AddPositionals("RUN", runs, "the runs");
+    return flags.Parse(arguments);
+  };
+  std::vector<std::string> runs;
+  REQUIRE(parse({"a", "--html", "out", "b", "c"}, &runs).run);
+  REQUIRE(runs == std::vector<std::string>{"a", "b", "c"});
+  const ParsedFlags none = parse({"--html", "out"}, &runs);
+  REQUIRE_FALSE(none.run);
+  REQUIRE(none.exit_code == 64);
+  REQUIRE_THAT(none.err, Contains("RUN"));
+}
+
 TEST_CASE("an argument that is not UTF-8 ends with 64") {
   Options o;
   const ParsedFlags parsed = MakeFlags(&o)->Parse({"--bind", "caf\xe9"});

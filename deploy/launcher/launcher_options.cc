@@ -8,6 +8,9 @@ namespace cohort {
 
 namespace {
 
+constexpr char kRunHelp[] =
+    "the run directory of cohort local or train, a log directory, or a checkpoint directory";
+
 void AddPluginFlag(FlagSet* flags, std::vector<std::string>* plugins) {
   flags->Add("plugin", plugins,
              "shared library with classes of your own (docs/plugins.md); repeatable");
@@ -120,6 +123,14 @@ void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
   AddPluginFlag(evaluate, &options->evaluate.plugins);
   evaluate->AddPositional("CHECKPOINT", &options->evaluate.checkpoint,
                           "a checkpoint, DIRECTORY of them, or DIRECTORY/best", true);
+
+  FlagSet* report = flags->AddCommand("report", "print what a run gave, or make a page of it");
+  report->Add("html", &options->report.html, "write the page to this file: curves and all figures");
+  report->AddPositional("RUN", &options->report.run, kRunHelp, true);
+
+  FlagSet* compare = flags->AddCommand("compare", "compare the figures and settings of runs");
+  compare->Add("html", &options->compare.html, "write a page with the curves of all runs");
+  compare->AddPositionals("RUN", &options->compare.runs, kRunHelp);
 
   FlagSet* reference = flags->AddCommand("reference", "print the classes that a job file may name");
   AddPluginFlag(reference, &options->plugins);

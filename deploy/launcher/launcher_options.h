@@ -9,6 +9,7 @@
 #include "deploy/launcher/evaluate_checkpoint.h"
 #include "deploy/launcher/local_cluster.h"
 #include "deploy/launcher/make_certificates.h"
+#include "deploy/launcher/report_run.h"
 #include "deploy/launcher/train_plan.h"
 #include "deploy/profile/profile_options.h"
 #include "deploy/tf_config/tf_config_command.h"
@@ -27,6 +28,8 @@ struct LauncherOptions {
   std::string inspect;               // path of a checkpoint
   EvaluateOptions evaluate;
   ControlOptions control;
+  ReportOptions report;
+  CompareOptions compare;
   CertificateOptions certificates;
   ProfileOptions profile;
   DeviceOptions doctor;
@@ -37,8 +40,8 @@ struct LauncherOptions {
 void AddRunDirectoryFlags(FlagSet* flags, LocalOptions* options);
 // Adds the flags of `cohort local` to the command or program `flags`.
 void AddLocalFlags(FlagSet* flags, LocalOptions* options);
-// Adds the commands train, local, ctl, certs, check, profile, doctor, tf-config, inspect, evaluate
-// and reference. `options` must outlive `flags`.
+// Adds the commands train, local, ctl, certs, check, profile, doctor, tf-config, inspect, evaluate,
+// report, compare and reference. `options` must outlive `flags`.
 void AddLauncherCommands(FlagSet* flags, LauncherOptions* options);
 
 }  // namespace cohort

@@ -45,6 +45,29 @@ class RealDaemonsTest(unittest.TestCase):
     def run_job(self, directory, *flags):
         return run(self.command(directory, *flags), limit_s=100)
 
+    def test_a_finished_job_leaves_its_report(self):
+        with tempfile.TemporaryDirectory() as directory:
+            done = self.run_job(directory, "--workers", "2")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            logs = directory + "/run/logs"
+            self.assertIn("page        %s/report.html\n" % logs, done.stdout)
+            with open(logs + "/report.json", encoding="utf-8") as f:
+                report = json.load(f)
+            self.assertEqual((report["job"], report["outcome"], report["steps"]), ("short", "finished", 20))
+            self.assertEqual(sum(worker["steps"] for worker in report["workers"]), 20)
+            self.assertEqual(report["keys"]["compile.optimizer.learning_rate"], "0.1")
+            with open(logs + "/report.html", encoding="utf-8") as f:
+                self.assertIn("<h3>loss</h3>", f.read())
+            said = run([program("cohort"), "report", directory + "/run"])
+            self.assertRegex(said.stdout, r"outcome +finished\n")
+            self.assertRegex(said.stdout, r"accuracy +training +[01]\.\d+ ")
+            alone = run([program("cohort"), "compare", directory + "/run"])
+            self.assertEqual(alone.returncode, 64, alone.stderr)
+            # The report of an earlier end does not stay beside the records of a job that trains again.
+            crash = ["--fresh", "--task_flag", "chief=--crash_point=chief.cut.manifest_written:1"]
+            self.assertNotEqual(self.run_job(directory, *crash).returncode, 0)
+            self.assertFalse(os.path.exists(logs + "/report.json"))
+
     def test_a_chief_that_is_ended_when_all_is_committed_has_done_its_job(self):
         # The chief waits for a worker that it has asked to end and that its step holds.
         with tempfile.TemporaryDirectory() as directory:

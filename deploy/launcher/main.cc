@@ -24,6 +24,7 @@
 #include "deploy/launcher/inspect_checkpoint.h"
 #include "deploy/launcher/launcher_options.h"
 #include "deploy/launcher/local_cluster.h"
+#include "deploy/launcher/report_run.h"
 #include "deploy/launcher/run_task.h"
 
 namespace cohort {
@@ -128,6 +129,8 @@ absl::StatusOr<int> Run(const std::string& command, const LauncherOptions& optio
         MakeTfConfigs(options.tf_config, [](const char* name) { return std::getenv(name); }));
   }
   if (command == "ctl") return Print(ControlJob(options.control));
+  if (command == "report") return Print(ReportRun(options.report));
+  if (command == "compare") return Print(CompareRuns(options.compare));
   COHORT_RETURN_IF_ERROR(LoadPlugins(options.plugins, /*log=*/nullptr));
   if (command == "check") return Print(CheckJob(options.check));
   if (command == "inspect") return Print(InspectCheckpoint(options.inspect));

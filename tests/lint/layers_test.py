@@ -22,7 +22,7 @@ LAYERS = [
     ["common/cluster", "common/tensor", "common/report", "common/schema"],
     ["common/metrics", "common/device"],
     ["common/rpc/stream", "common/graph", "common/checkpoint", "common/data"],
-    ["common/rpc/push_pull", "common/rpc/admin"],
+    ["common/rpc/push_pull", "common/rpc/admin", "common/run_report"],
     ["common/rpc/task", "common/collective", "common/kernels", "common/optimizers", "common/placement"],
     ["common/exchange", "common/tablet", "common/model", "common/weights"],
     ["common/exec", "common/plugin"],
