@@ -6,6 +6,7 @@
 #include <array>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <vector>
@@ -27,6 +28,8 @@
 #include "common/placement/placement.h"
 #include "common/placement/shard_plan.h"
 #include "common/weights/initial_weights.h"
+#include "deploy/launcher/data_sample.h"
+#include "deploy/launcher/job_warnings.h"
 #include "deploy/launcher/local_cluster.h"
 
 namespace cohort {
@@ -140,7 +143,14 @@ absl::StatusOr<std::string> ServerMemoryText(const v1::Layout& layout, int serve
 
 }  // namespace
 
-absl::StatusOr<std::string> CheckJob(const CheckOptions& options) {
+absl::Status CheckedJob::Outcome(bool strict) const {
+  if (!strict || warnings.empty()) return absl::OkStatus();
+  return InvalidArgument("--strict: there {} {} warning{}, see above",
+                         warnings.size() == 1 ? "is" : "are", warnings.size(),
+                         warnings.size() == 1 ? "" : "s");
+}
+
+absl::StatusOr<CheckedJob> CheckJob(const CheckOptions& options) {
   COHORT_RETURN_IF_ERROR(CheckBetween("--ps", options.ps, 1, kMostTasks));
   COHORT_RETURN_IF_ERROR(CheckBetween("--threads", options.threads, 1, kMostThreads));
   COHORT_RETURN_IF_ERROR(CheckBetween("--workers", options.workers, 0, kMostTasks));
@@ -159,6 +169,16 @@ absl::StatusOr<std::string> CheckJob(const CheckOptions& options) {
   if (data.validation != nullptr) {
     COHORT_RETURN_IF_ERROR(CheckValidation(job, model, *data.train, *data.validation));
   }
+  std::optional<DataSample> sample;
+  if (data.train != nullptr) {
+    COHORT_ASSIGN_OR_RETURN(sample, SampleData(*data.train, job.spec.data().batch_size()));
+    data_text += "\n" + sample->Text() + "\n";
+  }
+  COHORT_ASSIGN_OR_RETURN(const JobFacts facts,
+                          FactsOf(job.spec, job.lines, model.predict, data.features,
+                                  sample.has_value() ? &*sample : nullptr));
+  CheckedJob checked;
+  checked.warnings = WarningsOf(facts);
   COHORT_ASSIGN_OR_RETURN(const std::string weights_text, InitialWeightsText(job, model));
   PlacementOptions placement;
   placement.strategy = job.spec.strategy().placement();
@@ -173,11 +193,16 @@ absl::StatusOr<std::string> CheckJob(const CheckOptions& options) {
       LazyHints(model, layout, static_cast<int64_t>(job.spec.data().batch_size())));
   COHORT_ASSIGN_OR_RETURN(const std::string memory,
                           ServerMemoryText(layout, options.ps, job.spec.strategy()));
-  return fmt::format("{}\n{}{}{}\n{}\n\nshard plan for {} ps:\n{}{}{}{}",
-                     FormatSummary(model.summary), data_text, weights_text,
-                     BatchText(job.spec, job.spec.strategy().closures_per_step()),
-                     DeviceCoverageText(programs), options.ps, ShardPlanText(layout),
-                     MessageSizeText(layout, programs), memory, hints);
+  checked.text = fmt::format("{}\n{}{}{}\n{}\n\nshard plan for {} ps:\n{}{}{}{}",
+                             FormatSummary(model.summary), data_text, weights_text,
+                             BatchText(job.spec, job.spec.strategy().closures_per_step()),
+                             DeviceCoverageText(programs), options.ps, ShardPlanText(layout),
+                             MessageSizeText(layout, programs), memory, hints);
+  if (!checked.warnings.empty()) checked.text += "\n";
+  for (const std::string& warning : checked.warnings) {
+    checked.text += fmt::format("warning: {}\n", warning);
+  }
+  return checked;
 }
 
 std::string IgnoredDirectories(const LocalOptions& options) {

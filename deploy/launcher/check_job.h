@@ -4,6 +4,7 @@
 #include <absl/status/statusor.h>
 
 #include <string>
+#include <vector>
 
 namespace cohort {
 
@@ -17,16 +18,26 @@ struct CheckOptions {
   int workers = 0;       // layers may name the devices that these have; 0: any
   int threads = 1;       // threads of each server: they limit its tablets
   std::string data_dir;  // COHORT_DATA_DIR
+  bool strict = false;   // a warning is an error
+};
+
+// The result of `cohort check`.
+struct CheckedJob {
+  std::string text;
+  std::vector<std::string> warnings;  // what would probably waste the run; the text has them too
+
+  // Errors: InvalidArgument (exit 65) with `strict` if there are warnings.
+  absl::Status Outcome(bool strict) const;
 };
 
 // Returns the output of `cohort check`: the model's summary as Keras shows it, the data that
-// training would read, the variables that begin with the job's initial weights, the batch of an
-// update, what a device would compute, the shard plan (variable, shard, rows, bytes, ps), the bytes
-// that each server exchanges in a step and their limits, and the variables that would benefit from
-// `sparse_update: lazy`. If data is missing, it uses the shapes that the Inputs declare, and the
-// text reports that. Errors: those of the job file, the data and the model, with line and key;
-// those of CheckMessageSizes.
-absl::StatusOr<std::string> CheckJob(const CheckOptions& options);
+// training would read, with the columns of a sample, the variables that begin with the job's
+// initial weights, the batch of an update, what a device would compute, the shard plan (variable,
+// shard, rows, bytes, ps), the bytes that each server exchanges in a step and their limits, and the
+// variables that would benefit from `sparse_update: lazy`, and the warnings of JobRules. If data is
+// missing, it uses the shapes that the Inputs declare, and the text reports that. Errors: those of
+// the job file, the data and the model, with line and key; those of CheckMessageSizes.
+absl::StatusOr<CheckedJob> CheckJob(const CheckOptions& options);
 
 // Checks that the job has a validation set for an evaluator. Without one, the evaluator and the run
 // would end at the first checkpoint. If the job file cannot be read, or only once (a pipe), it

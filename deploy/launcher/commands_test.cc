@@ -50,7 +50,8 @@ absl::StatusOr<std::string> Check(const std::string& yaml, int ps = 2) {
   options.job = dir.path() + "/job.yaml";
   options.ps = ps;
   std::ofstream(options.job) << yaml;
-  return CheckJob(options);
+  COHORT_ASSIGN_OR_RETURN(CheckedJob checked, CheckJob(options));
+  return std::move(checked.text);
 }
 
 std::string Replaced(std::string text, const std::string& from, const std::string& to) {

@@ -98,6 +98,7 @@ void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
   check->Add("workers", &options->check.workers,
              "workers of the cluster, whose devices layers may name; 0: any");
   check->Add("threads", &options->check.threads, "threads of each: how many tablets it may have");
+  check->Add("strict", &options->check.strict, "end with 65 if there is a warning");
   AddPluginFlag(check, &options->plugins);
   check->AddPositional("JOB.yaml", &options->check.job, "the job", true);
 

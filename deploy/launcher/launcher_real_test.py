@@ -68,6 +68,18 @@ class RealDaemonsTest(unittest.TestCase):
             self.assertNotEqual(self.run_job(directory, *crash).returncode, 0)
             self.assertFalse(os.path.exists(logs + "/report.json"))
 
+    def test_check_with_strict_ends_for_a_warning(self):
+        with tempfile.TemporaryDirectory() as directory:
+            *_, job = self.command(directory)
+            with open(job, "w", encoding="utf-8") as f:
+                f.write(JOB.replace("activation: sigmoid", "activation: relu"))
+            check = run([program("cohort"), "check", job])
+            self.assertEqual(check.returncode, 0, check.stderr)
+            self.assertIn("BinaryCrossentropy needs probabilities, and the activation is relu", check.stdout)
+            strict = run([program("cohort"), "check", "--strict", job])
+            self.assertEqual(strict.returncode, 65)
+            self.assertIn("--strict: there is 1 warning, see above", strict.stderr)
+
     def test_a_chief_that_is_ended_when_all_is_committed_has_done_its_job(self):
         # The chief waits for a worker that it has asked to end and that its step holds.
         with tempfile.TemporaryDirectory() as directory:

@@ -132,7 +132,12 @@ absl::StatusOr<int> Run(const std::string& command, const LauncherOptions& optio
   if (command == "report") return Print(ReportRun(options.report));
   if (command == "compare") return Print(CompareRuns(options.compare));
   COHORT_RETURN_IF_ERROR(LoadPlugins(options.plugins, /*log=*/nullptr));
-  if (command == "check") return Print(CheckJob(options.check));
+  if (command == "check") {
+    COHORT_ASSIGN_OR_RETURN(const CheckedJob checked, CheckJob(options.check));
+    COHORT_RETURN_IF_ERROR(Print(checked.text).status());
+    COHORT_RETURN_IF_ERROR(checked.Outcome(options.check.strict));
+    return 0;
+  }
   if (command == "inspect") return Print(InspectCheckpoint(options.inspect));
   if (command == "evaluate") return EvaluateCheckpoint(options.evaluate);
   return Print(options.ops ? OpReference() : ClassReference());
