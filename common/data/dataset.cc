@@ -57,16 +57,12 @@ absl::StatusOr<Table> TableOf(const std::string& name, std::shared_ptr<const Rec
   table.warnings = source->warnings();
   COHORT_RETURN_IF_ERROR(
       Annotate(AddWordColumns(*source, rows, use, &table), fmt::format("source {}", name)));
-  std::shared_ptr<const RecordSource> read = source;
-  if (std::any_of(table.columns.begin(), table.columns.end(),
-                  [](const Column& words) { return words.codes != nullptr; })) {
-    table.memory = std::make_shared<MemorySource>(rows.take, source, rows.skip);
-    table.place = [source, skip = rows.skip](uint64_t record, std::string_view column) {
-      return source->Place(skip + record, column);
-    };
-    read = table.memory;
-  }
-  table.graph = std::make_shared<RecordGraph>(name, read, rows.skip);
+  // Transforms may put columns into memory, beside those that are read.
+  table.memory = std::make_shared<MemorySource>(rows.take, source, rows.skip);
+  table.place = [source, skip = rows.skip](uint64_t record, std::string_view column) {
+    return source->Place(skip + record, column);
+  };
+  table.graph = std::make_shared<RecordGraph>(name, table.memory, rows.skip);
   std::set<std::string> seen;
   for (const Column& words : table.columns) seen.insert(words.name);
   for (size_t i = 0; i < source->columns().size(); ++i) {
@@ -202,8 +198,7 @@ absl::StatusOr<std::shared_ptr<const Dataset>> Dataset::Open(const v1::DatasetSp
     dataset->checks_.push_back(std::move(check));
   }
   dataset->warnings_ = std::move(table.warnings);
-  dataset->computes_records_ =
-      table.memory == nullptr || table.memory->is_beside_another() || table.graph->has_transforms();
+  dataset->computes_records_ = table.memory->is_beside_another() || table.graph->has_transforms();
   dataset->graph_ = table.graph;
   const auto labels = dataset->FindFeatures(LabelsOf(spec));
   if (!labels.ok()) return Annotate(labels.status(), "label");

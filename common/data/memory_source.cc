@@ -67,6 +67,7 @@ absl::Status MemorySource::ReadBatch(std::span<const uint64_t> records, bool tra
   if (std::any_of(values.begin(), values.begin() + static_cast<ptrdiff_t>(other), is_needed)) {
     COHORT_RETURN_IF_ERROR(beside_->ReadBatch(records, training, values.first(other)));
   }
+  if (values_.empty()) return absl::OkStatus();
   std::vector<uint64_t> shifted;
   if (first_ > 0) {
     shifted.assign(records.begin(), records.end());

@@ -71,7 +71,7 @@ struct Table {
   std::vector<std::string> warnings;
 
   std::shared_ptr<RecordGraph> graph;
-  std::shared_ptr<MemorySource> memory;  // the source of `graph`; null: it has another one
+  std::shared_ptr<MemorySource> memory;  // the source of `graph`; it may be beside another one
 
   // Returns the node of `graph` that reads a column of numbers.
   int NodeOf(const Column& column) const;

@@ -194,6 +194,25 @@ TEST_CASE("what is wrong with JSON lines is said with the file, the line and the
                  "b: line 2: column "));
 }
 
+TEST_CASE("transforms learn from columns that are read record by record") {
+  const testing::TestDirectory directory;
+  v1::DatasetSpec spec = FilesSpec(
+      "json_lines", {directory.Write("a.jsonl",
+                                     "{\"x\": 9.5, \"id\": 0}\n{\"x\": 1.5, \"id\": 70}\n"
+                                     "{\"x\": 3.5, \"id\": 70}\n{\"x\": 2.5, \"id\": 8}\n")});
+  spec.set_skip(1);
+  testing::AddTransform(&spec, "x", ClassOf("Normalization"), "normal");
+  testing::AddTransform(&spec, "id", ClassOf("IntegerLookup"), "number");
+  testing::AddTransform(&spec, "id", ClassOf("Hashing", {{"num_bins", ConfigOf(5)}}), "hash");
+  const auto dataset = OpenText(spec);
+  CHECK(TextNumbers<int64_t>(*dataset, "number") == std::vector<int64_t>{1, 1, 2});
+  const auto normal = TextNumbers<float>(*dataset, "normal");
+  CHECK(normal[0] == Approx(-1.2247449));
+  CHECK(normal[1] == Approx(1.2247449));
+  CHECK(normal[2] == Approx(0).margin(1e-6));
+  CHECK(TextNumbers<int64_t>(*dataset, "id") == std::vector<int64_t>{70, 70, 8});
+}
+
 TEST_CASE("corrupt JSON lines may be left out") {
   const testing::TestDirectory directory;
   const std::string path =

@@ -189,16 +189,32 @@ absl::StatusOr<Column> TransformMemory(const TransformClass& transform, const Ta
   return column;
 }
 
+// Returns a column that is read record by record as one in memory; another one as it is.
+absl::StatusOr<Column> ReadIntoMemory(const Column& column, const Table& table) {
+  if (column.is_in_memory()) return column;
+  constexpr uint64_t kBlockRecords = 4096;
+  const FeatureType type{column.name, column.dtype, column.dims};
+  std::vector<uint8_t> values(table.records * type.bytes());
+  std::vector<uint64_t> records;
+  for (uint64_t at = 0; at < table.records; at += records.size()) {
+    records.clear();
+    for (uint64_t r = at; r < std::min(at + kBlockRecords, table.records); ++r)
+      records.push_back(r);
+    const RecordGraph::Output output = {column.node, values.data() + at * type.bytes()};
+    COHORT_RETURN_IF_ERROR(table.graph->Gather(records, {&output, 1}, {}));
+  }
+  return Column{.name = column.name,
+                .dims = column.dims,
+                .stored = column.dtype,
+                .values = std::make_shared<const std::vector<uint8_t>>(std::move(values)),
+                .dtype = column.dtype};
+}
+
 // Learns arguments from columns of numbers.
 absl::Status AdaptToNumbers(const TransformClass& transform, const Table& table,
                             std::vector<Column> inputs, v1::ClassConfig* config) {
   for (Column& input : inputs) {
-    if (!input.is_in_memory()) {
-      return InvalidArgument(
-          "{} learns from columns in memory, and \"{}\" is read record by record: give its "
-          "arguments",
-          transform.schema.name, input.name);
-    }
+    COHORT_ASSIGN_OR_RETURN(input, ReadIntoMemory(input, table));
     COHORT_ASSIGN_OR_RETURN(input, NumbersOf(input));
   }
   if (inputs.size() > 1) {
@@ -296,6 +312,10 @@ absl::Status Apply(Transform* transform, Table* table) {
                           Transforms().Find(transform->transform_class().class_name()));
   COHORT_ASSIGN_OR_RETURN(std::vector<Column> inputs, FindColumns(*transform, *table));
   if (its_class->integers_are_words) {
+    for (Column& input : inputs) {
+      if (IsFloating(input.dtype)) continue;
+      COHORT_ASSIGN_OR_RETURN(input, ReadIntoMemory(input, *table));
+    }
     const auto is_word = [](const Column& c) { return c.is_text() || c.is_integer(); };
     if (std::all_of(inputs.begin(), inputs.end(), is_word)) {
       for (Column& input : inputs) input = WordsOf(input);

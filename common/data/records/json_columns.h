@@ -24,9 +24,9 @@ const SchemaSet& JsonFieldKinds();
 // The columns of records that are JSON objects.
 class JsonColumns {
  public:
-  // `columns`: complete configs of JsonFieldKinds() by name. `missing` stands for what a record lacks
-  // in columns that say nothing about it; words are empty then. Errors: InvalidArgument that begins
-  // with the name.
+  // `columns`: complete configs of JsonFieldKinds() by name. `missing` stands for what a record
+  // lacks in columns that say nothing about it; words are empty then. Errors: InvalidArgument that
+  // begins with the name.
   static absl::StatusOr<JsonColumns> Create(const std::map<std::string, v1::ClassConfig>& columns,
                                             const std::optional<double>& missing);
 
