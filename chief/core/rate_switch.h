@@ -16,7 +16,8 @@ namespace cohort {
 // A callback decides again.
 v1::LearningRates RatesAfterRollback(const v1::LearningRates& cut, const v1::LearningRates& now);
 
-// The learning rates that callbacks and users set while the job runs, and the change to another one:
+// The learning rates that callbacks and users set while the job runs, and the change to another
+// one:
 //
 //   steady ──(1) Request──► journaling ──(2) OnJournaled──► sending ──(3) all answered──► steady
 //      ▲                        └──────────(4) RollBack──────────┘

@@ -18,7 +18,8 @@ class LearningRates;
 std::optional<double> RateAt(const v1::LearningRates& rates, uint64_t iteration);
 
 // The learning rates that were set while a job runs (v1.LearningRates), for the rules of a layout.
-// They are a function of the iteration, so an update that is repeated has the same rate. Thread-safe.
+// They are a function of the iteration, so an update that is repeated has the same rate.
+// Thread-safe.
 class LearningRates {
  public:
   void Set(const v1::LearningRates& rates);
