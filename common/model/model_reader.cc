@@ -96,6 +96,7 @@ absl::Status ModelReader::ReadLayer(const YAML::Node& item, bool functional, v1:
   std::string path = fmt::format("model.layers[{}]", model->layers_size());
   const auto& classes = LayersFor(NameOf(item));
   COHORT_ASSIGN_OR_RETURN(ClassNode node, ReadClassNode(item, path, classes));
+  if (&classes == &Operations()) node.name = NameOf(item);  // "ops." is no module
   const auto found = classes.Find(node.name);
   if (!found.ok()) return AtLine(node.line, found.status());
   const LayerClass& layer_class = **found;
