@@ -254,7 +254,6 @@ TEST_CASE("a step of MobileNetV2 equals that of Keras") { CompareApplication(Rea
 TEST_CASE("a step of ResNet50 equals that of Keras") { CompareApplication(ReadCases()[1]); }
 TEST_CASE("a step of EfficientNetB0 equals that of Keras") { CompareApplication(ReadCases()[2]); }
 TEST_CASE("a step of MobileNetV3 equals that of Keras") { CompareApplication(ReadCases()[3]); }
-TEST_CASE("a step of ConvNeXt equals that of Keras") { CompareApplication(ReadCases()[4]); }
 
 }  // namespace
 }  // namespace cohort::golden

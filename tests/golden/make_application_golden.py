@@ -13,6 +13,7 @@ import argparse
 import gzip
 import json
 import os
+import re
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -22,8 +23,6 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import keras  # noqa: E402
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
-
-from keras.src.applications import convnext  # noqa: E402
 
 import golden_data  # noqa: E402
 
@@ -42,10 +41,6 @@ CASES = {
         input_shape=shape, weights=None, classes=CLASSES), 64, (0, 255)),
     "mobilenet_v3_small": (lambda shape: keras.applications.MobileNetV3Small(
         input_shape=shape, weights=None, classes=CLASSES), 64, (0, 255)),
-    # Its published sizes have millions of weights more, and no other layers.
-    "convnext": (lambda shape: convnext.ConvNeXt(
-        depths=[1, 1, 2, 1], projection_dims=[16, 32, 64, 128], name="convnext", weights=None, input_shape=shape,
-        classes=CLASSES), 64, (0, 255)),
 }
 
 
@@ -71,6 +66,18 @@ def range_of(path, shape):
     if len(shape) < 2:
         return 0.0, 0.1
     return 0.0, float(np.sqrt(3.0 / np.prod(shape[:-1])))
+
+
+def prefixed(case):
+    """The case, with the names of weights after those of the nested models around their layers, as in Cohort."""
+    models = {inner["config"]["name"]: layer["config"]["name"] for layer in case["keras_json"]["config"]["layers"]
+              for inner in layer["config"].get("layers", [])}
+    for tensor in case["weights"] + case["gradients"] + case["moving"]:
+        if tensor["name"].split("/")[0] in models:
+            tensor["name"] = models[tensor["name"].split("/")[0]] + "/" + tensor["name"]
+        # Keras counts the weights that have no name, over all layers.
+        tensor["name"] = re.sub(r"/variable_\d+$", "/variable", tensor["name"])
+    return case
 
 
 def described(name, value, seed):
@@ -129,7 +136,7 @@ def case_of(number, name):
                        for i, v in enumerate(model.non_trainable_variables) if "moving" in v.path],
             "float32_difference": difference}
     print("%s: %d weights, loss %.6f; in float32 %.1e" % (name, model.count_params(), loss, difference), flush=True)
-    return case
+    return prefixed(case)
 
 
 def main():
