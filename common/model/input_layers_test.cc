@@ -3,8 +3,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/model/layers/layer.h"
 #include "common/model/job_file.h"
+#include "common/model/layers/layer.h"
 #include "common/testing/directory_test_util.h"
 #include "proto/job.pb.h"
 

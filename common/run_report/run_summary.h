@@ -33,8 +33,8 @@ inline constexpr char kConfusionMatrix[] = "confusion_matrix";
 //    "lower_is_better": ["loss"], "environment": {...}, "keys": {...}, "job_file": "name: ...",
 //    "text": "the final report as it was printed"}
 //
-// AUC also has "true_positives" and "false_positives" by threshold; a metric with a confusion matrix
-// has it as "confusion".
+// AUC also has "true_positives" and "false_positives" by threshold; a metric with a confusion
+// matrix has it as "confusion".
 struct RunSummary {
   struct Worker {
     std::string name;  // "worker:0"

@@ -38,7 +38,8 @@ struct ConvWindow {
   ConvOptions options;  // pads are not set
   std::string padding;  // "valid", "same", "causal"
 };
-// The rank is 1 or 2. Errors: InvalidArgument, also for strides together with dilation, as in Keras.
+// The rank is 1 or 2. Errors: InvalidArgument, also for strides together with dilation, as in
+// Keras.
 absl::StatusOr<ConvWindow> MakeConvWindow(const Config& config, size_t rank);
 // Sets the pads for images of these sizes.
 void SetPads(ConvWindow* window, const ValueType& images);

@@ -11,7 +11,7 @@
 namespace cohort {
 namespace {
 
-// Of floats; integers become floats.
+// A function that computes in floats; integers become floats.
 LayerClass OfFloats(std::string_view name, std::string_view doc, Expr (*f)(Expr x)) {
   return Operation(name, doc, {"x"}, {},
                    [f](LayerContext* context) -> MadeOutput { return f(FloatsOf(*context, "x")); });
@@ -134,7 +134,7 @@ std::vector<LayerClass> Functions() {
       OfFloats("cosh", "The hyperbolic cosine.", [](Expr x) { return (Exp(x) + Exp(-x)) * 0.5; }),
       OfFloats("tanh", "The hyperbolic tangent.", Tanh),
       OfFloats("erf", "The error function.", Erf),
-      OfFloats("isnan", "x is no number, as bool.", [](Expr x) { return LogicalNot(Equal(x, x)); }),
+      OfFloats("isnan", "True where x is NaN.", [](Expr x) { return LogicalNot(Equal(x, x)); }),
       OfFloats("isfinite", "x is a finite number, as bool.",
                [](Expr x) { return Equal(x - x, NumberLike(x, 0)); }),
       Operation("logical_not", "x is 0, as bool.", {"x"}, {},

@@ -218,7 +218,7 @@ MadeOutput Part(LayerContext* context) {
 // One item of x[...], as Python writes it.
 struct Item {
   enum class Kind { kPlace, kSlice, kNewAxis, kEllipsis } kind = Kind::kSlice;
-  std::optional<int64_t> begin, end, step;  // of a place: begin
+  std::optional<int64_t> begin, end, step;  // kPlace has begin alone
 };
 
 absl::StatusOr<std::optional<int64_t>> ReadPlace(std::string_view text) {
