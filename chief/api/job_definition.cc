@@ -10,6 +10,7 @@
 #include "common/data/fingerprint.h"
 #include "common/graph/program_proto.h"
 #include "common/model/clipped_pushes.h"
+#include "common/optimizers/optimizers.h"
 #include "common/placement/message_size.h"
 #include "common/placement/placement.h"
 

@@ -10,9 +10,12 @@
 #include "chief/api/remote_value.h"
 #include "chief/core/closure_spec.h"
 #include "chief/core/job_settings.h"
-#include "proto/checkpoint.pb.h"
 
 namespace cohort {
+
+namespace v1 {
+class EpochRecord;
+}
 
 // A cluster whose programs, datasets and variables exist: the interface of a training loop. There
 // are two implementations: ClusterCoordinator (coordinator.h), and the simulator's, which blocks a

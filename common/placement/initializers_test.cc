@@ -158,7 +158,7 @@ TEST_CASE("a wrong specification is refused by name") {
   REQUIRE(Initializer::Create(Spec("Stft"), "dense/kernel").status().message() ==
           "variable \"dense/kernel\": initializer \"Stft\" is not one of GlorotUniform, "
           "RandomUniform, RandomNormal, TruncatedNormal, Zeros, Ones, Constant, Identity, "
-          "Orthogonal");
+          "OnesWithin, Orthogonal");
   v1::InitializerSpec large = Spec("Orthogonal");
   large.set_fan_in(uint64_t{1} << 40);
   REQUIRE(Initializer::Create(large, "w").status().code() == absl::StatusCode::kInvalidArgument);

@@ -112,7 +112,7 @@ LAYOUTS = [
     ("unknown initializer", lambda l: put(i__class_name="Orthogonall")({"i": l.variables[0].initializer}),
      "is not one of GlorotUniform"),
     ("unknown optimizer", lambda l: put(r__class_name="Lyon")({"r": l.optimizers[0].rule}),
-     "there are Adagrad, Adam, AdamW, Ftrl, RMSprop, SGD"),
+     "there are Adadelta, Adafactor, Adagrad"),
     ("optimizer 9", lambda l: put(v__optimizer=9)({"v": l.variables[0]}), "has optimizer 9, and there are 1"),
     ("no optimizer", lambda l: l.ClearField("optimizers"), "is trainable, but there is no optimizer"),
     ("an argument of another type",
