@@ -1,6 +1,7 @@
 #include "chief/job/job_runner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <set>
 #include <system_error>
@@ -29,6 +30,17 @@ namespace {
 constexpr double kTaskTimeoutSeconds = 60;
 // In the checkpoint directory: the addresses of the replicas of an elastic job, one per line.
 constexpr char kReplicasLeftName[] = "replicas_left";
+
+// EarlyStopping restores the epoch that it calls the best.
+double MinDeltaOfBest(const v1::JobSpec& job) {
+  for (const v1::ClassConfig& callback : job.fit().callbacks()) {
+    const Config config(callback);
+    if (callback.config().contains("restore_best_weights") && config.Bool("restore_best_weights")) {
+      return std::abs(config.Float("min_delta"));
+    }
+  }
+  return 0;
+}
 
 }  // namespace
 
@@ -349,6 +361,7 @@ absl::StatusOr<JobReport> JobRunner::RunInDirectory() {
         BestRule{
             .metric = spec.keep_best(),
             .highest = spec.mode() == "max",
+            .min_delta = MinDeltaOfBest(plan_->spec()),
             .comparable = [this](const auto& other) { return plan_->HasValidationDataOf(other); }},
         directory_.get(), &console_, options_.log);
   }

@@ -27,9 +27,9 @@ struct WalkedJob {
     options.checkpoints.every_epochs = 1;
     cluster.now.timeline = 1;
   }
-  void KeepBest() {
-    best = std::make_unique<BestTracker>(BestRule{.metric = "val_loss"}, &cluster, &shown.console,
-                                         shown.log.get());
+  void KeepBest(double min_delta = 0) {
+    best = std::make_unique<BestTracker>(BestRule{.metric = "val_loss", .min_delta = min_delta},
+                                         &cluster, &shown.console, shown.log.get());
     cluster.keeper = best->keeper();
   }
   void Use(std::vector<v1::ClassConfig> configs) {
@@ -185,6 +185,24 @@ TEST_CASE("a job ends with its best epoch if a callback restores it") {
   CHECK(last.trained_steps() == (stops ? 12 : 9));
   CHECK(last.stopped().empty() != stops);
   CHECK(job.shown.Has("the job ends with the weights of its best epoch: /c/"));
+}
+
+TEST_CASE("the best epoch is the one that EarlyStopping calls the best") {
+  WalkedJob job;
+  job.schedule.epochs = 9;
+  job.KeepBest(0.1);
+  job.Use({CallbackOf("EarlyStopping", {{"patience", ConfigOf(2)},
+                                        {"mode", ConfigOf("min")},
+                                        {"min_delta", ConfigOf(0.1)},
+                                        {"restore_best_weights", ConfigOf(true)}})});
+  job.cluster.validation["loss"] = 1;
+  job.cluster.fail = [&](const std::string& call) {
+    if (call.starts_with("end epoch")) job.cluster.validation["loss"] -= 0.01;
+    return absl::OkStatus();
+  };
+  REQUIRE(job.Run().ok());
+  CHECK(job.cluster.manifests.back().epoch() == 1);
+  CHECK(job.cluster.manifests.back().trained_epochs() == 3);
 }
 
 TEST_CASE("max_steps ends a job inside an epoch, and more of them continue in it") {

@@ -56,8 +56,10 @@ absl::StatusOr<std::vector<v1::BestCheckpoint>> Candidates(const std::string& di
     out.push_back(AsBest(*manifest, rule));
     out.back().set_checkpoint(entry.id.ToString());
   }
+  BestRule any = rule;
+  any.min_delta = 0;
   std::stable_sort(out.begin(), out.end(),
-                   [&](const auto& a, const auto& b) { return rule.Better(a.value(), &b); });
+                   [&](const auto& a, const auto& b) { return any.Better(a.value(), &b); });
   return out;
 }
 
@@ -66,7 +68,7 @@ absl::StatusOr<std::vector<v1::BestCheckpoint>> Candidates(const std::string& di
 bool BestRule::Better(double value, const v1::BestCheckpoint* best) const {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const double than = best != nullptr ? best->value() : highest ? -kInfinity : kInfinity;
-  return highest ? value > than : value < than;
+  return highest ? value - min_delta > than : value + min_delta < than;
 }
 
 bool BestRule::Chose(const v1::BestCheckpoint& best) const {

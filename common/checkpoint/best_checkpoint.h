@@ -18,6 +18,7 @@ namespace cohort {
 struct BestRule {
   std::string metric;  // "val_loss"
   bool highest = false;
+  double min_delta = 0;  // the least difference that makes a value better
   // True if the checkpoint's metric was computed on the same validation set; metrics of two sets
   // cannot be compared. Null: all can be compared.
   std::function<bool(const v1::Manifest&)> comparable;
