@@ -430,7 +430,7 @@ MadeOutput Roll(LayerContext* context) {
     COHORT_ASSIGN_OR_RETURN(const int64_t axis, AxisOf(axes[i], x.rank()));
     std::vector<int64_t> places = Sequence(SizeOf(x, axis));
     const int64_t size = SizeOf(x, axis);
-    std::ranges::rotate(places, places.begin() + ((-shifts[i] % size) + size) % size);
+    std::rotate(places.begin(), places.begin() + ((-shifts[i] % size) + size) % size, places.end());
     COHORT_ASSIGN_OR_RETURN(x, TakeAt(x, axis, places));
     if (!x.valid()) return LayerOutput{};
   }
