@@ -308,7 +308,9 @@ TEST_CASE("the recommender's records are the tutorial's, a function of seed and 
   const SourceClass& generator = **Sources().Find("generator");
   const auto generate = [&](int64_t seed, const RowRange& range) {
     const v1::ClassConfig config =
-        ClassOf("generator", {{"records", ConfigOf(int64_t{7000})}, {"seed", ConfigOf(seed)}});
+        ClassOf("generator", {{"name", ConfigOf(std::string_view("recommender"))},
+                              {"records", ConfigOf(int64_t{7000})},
+                              {"seed", ConfigOf(seed)}});
     return generator.read_table(Config(config), {}, {range, {}});
   };
   const auto table = generate(3, {});
