@@ -22,17 +22,17 @@ constexpr auto kRules = std::to_array<ChangeRule>({
     {"fit.steps_per_execution, fit.validation_freq, fit.validation_epochs, fit.validation_steps",
      Change::kContinues, "Closures that have started keep their number of steps."},
     {"fit.validation_split", Change::kOtherJob, "The job would train with other records."},
-    {"data.batch_size, data.global_batch_size, fit.steps_per_epoch", Change::kAtEpochEnd,
+    {"data.batch_size, data.global_batch_size, fit.steps_per_epoch", Change::kStepsOfEpoch,
      "The steps of an epoch change, and its places with them. Independent readers start again."},
     {"compile.metrics", Change::kAtEpochEnd, "A metric covers whole epochs."},
     {"compile.optimizer, compile.optimizers.optimizer", Change::kContinues,
      "The learning rate and the other arguments apply from the checkpoint on."},
     {"compile.optimizer.class_name, compile.optimizer.slots, compile.optimizers, "
      "compile.optimizers.optimizer.class_name",
-     Change::kOtherJob,
+     Change::kFromWeights,
      "The checkpoint lacks the state of another optimizer, or of a first momentum, `centered` or "
      "`amsgrad`."},
-    {"compile.loss, fit.class_weight", Change::kOtherJob, "The job would optimize another value."},
+    {"compile.loss, fit.class_weight", Change::kFromWeights, "The job optimizes another value."},
     {"initial_weights", Change::kOtherJob,
      "The training would have begun with other values. After the first checkpoint the file is not "
      "read."},
@@ -54,7 +54,8 @@ constexpr auto kRules = std::to_array<ChangeRule>({
      "An epoch would use some records twice and others never."},
     {"model.devices, model.layers.device", Change::kContinues,
      "Devices compute the same values; those of another kind round otherwise."},
-    {"model, variables", Change::kOtherJob, "The checkpoint has other variables."},
+    {"model, variables", Change::kFromWeights,
+     "The checkpoint has other variables. Those with the same name and shape keep their values."},
     {"name, seed", Change::kOtherJob, "They identify the job and all of its random numbers."},
 });
 
@@ -64,6 +65,10 @@ std::string_view TextOf(Change change) {
       return "continues";
     case Change::kAtEpochEnd:
       return "continues at the end of an epoch";
+    case Change::kStepsOfEpoch:
+      return "continues at the end of an epoch; inside one, starts from the weights";
+    case Change::kFromWeights:
+      return "starts from the weights";
     case Change::kOtherJob:
       break;
   }

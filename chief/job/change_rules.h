@@ -10,9 +10,11 @@ namespace cohort {
 
 // What a change of a key means for a job that continues from a checkpoint.
 enum class Change : uint8_t {
-  kContinues,   // the job continues, and the change is logged
-  kAtEpochEnd,  // the job continues from a checkpoint that was taken at the end of an epoch
-  kOtherJob,    // it is another job
+  kContinues,     // the job continues, and the change is logged
+  kAtEpochEnd,    // the job continues from a checkpoint that was taken at the end of an epoch
+  kStepsOfEpoch,  // as kAtEpochEnd; from a checkpoint inside an epoch the job starts from weights
+  kFromWeights,   // the job starts from the weights of the checkpoint
+  kOtherJob,      // it is another job
 };
 
 struct ChangeRule {

@@ -20,15 +20,21 @@ std::string SourceFile(const std::string& path) {
 
 TEST_CASE("the longest key of the rules that is equal or above decides") {
   CHECK(ChangeOf("fit.epochs") == Change::kContinues);
-  CHECK(ChangeOf("data.batch_size") == Change::kAtEpochEnd);
+  CHECK(ChangeOf("data.batch_size") == Change::kStepsOfEpoch);
+  CHECK(ChangeOf("compile.metrics[0].name") == Change::kAtEpochEnd);
   CHECK(ChangeOf("compile.optimizer.learning_rate") == Change::kContinues);
-  CHECK(ChangeOf("compile.optimizer.class_name") == Change::kOtherJob);
+  CHECK(ChangeOf("compile.optimizer.class_name") == Change::kFromWeights);
   CHECK(ChangeOf("compile.optimizers[1].optimizer.learning_rate") == Change::kContinues);
-  CHECK(ChangeOf("compile.optimizers[1].optimizer.class_name") == Change::kOtherJob);
-  CHECK(ChangeOf("compile.optimizers[1].variables") == Change::kOtherJob);
-  CHECK(ChangeOf("model.layers[1].units") == Change::kOtherJob);
+  CHECK(ChangeOf("compile.optimizers[1].optimizer.class_name") == Change::kFromWeights);
+  CHECK(ChangeOf("compile.optimizers[1].variables") == Change::kFromWeights);
+  CHECK(ChangeOf("model.layers[1].units") == Change::kFromWeights);
+  CHECK(ChangeOf("compile.loss.class_name") == Change::kFromWeights);
+  CHECK(ChangeOf("variables.dense/kernel") == Change::kFromWeights);
+  CHECK(ChangeOf("name") == Change::kOtherJob);
+  CHECK(ChangeOf("seed") == Change::kOtherJob);
+  CHECK(ChangeOf("initial_weights.path") == Change::kOtherJob);
   CHECK(ChangeOf("model.name") == Change::kContinues);
-  CHECK(ChangeOf("model.names") == Change::kOtherJob);
+  CHECK(ChangeOf("model.names") == Change::kFromWeights);
   CHECK(ChangeOf("data.train.take") == Change::kOtherJob);
   CHECK(ChangeOf("data.train.prefetch") == Change::kContinues);
   CHECK(ChangeOf("data.train.csv.url") == Change::kContinues);

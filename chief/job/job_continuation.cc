@@ -16,9 +16,15 @@ namespace {
 
 constexpr size_t kMostNamed = 10;  // keys in one error
 
-std::vector<KeyChange> Only(std::vector<KeyChange> changes, Change change) {
-  std::erase_if(changes, [&](const KeyChange& c) { return c.change != change; });
+std::vector<KeyChange> Only(std::vector<KeyChange> changes, std::initializer_list<Change> kinds) {
+  std::erase_if(changes, [&](const KeyChange& c) {
+    return std::find(kinds.begin(), kinds.end(), c.change) == kinds.end();
+  });
   return changes;
+}
+
+std::vector<KeyChange> AtEpochEnd(std::vector<KeyChange> changes) {
+  return Only(std::move(changes), {Change::kAtEpochEnd, Change::kStepsOfEpoch});
 }
 
 bool HaveSameSteps(const v1::EpochPlan& a, const v1::EpochPlan& b) {
@@ -56,15 +62,22 @@ absl::StatusOr<Continuation> JobContinuation::From(const v1::Manifest& newest) c
   COHORT_RETURN_IF_ERROR(CheckTrainingData(newest));
   Continuation continuation;
   COHORT_ASSIGN_OR_RETURN(continuation.changes, CompareKeys(newest));
+  if (!Only(continuation.changes, {Change::kFromWeights}).empty()) {
+    continuation.only_weights = true;
+    return continuation;
+  }
   COHORT_RETURN_IF_ERROR(CheckValidationData(newest));
   continuation.epochs = EpochsOf(newest);
   if (newest.has_fingerprint()) {
     continuation.fingerprint = std::make_shared<v1::NumericFingerprint>(newest.fingerprint());
   }
-  const std::vector<KeyChange> at_end = Only(continuation.changes, Change::kAtEpochEnd);
+  const std::vector<KeyChange> at_end = AtEpochEnd(continuation.changes);
   const bool same_steps = HaveSameSteps(continuation.epochs, plan_->epoch_plan());
   if (same_steps && at_end.empty()) return continuation;
-  if (!IsAtEpochEnd(newest)) return InsideEpoch(newest, at_end);
+  if (!IsAtEpochEnd(newest)) {
+    if (same_steps) return InsideEpoch(newest, at_end);
+    return Continuation{.changes = std::move(continuation.changes), .only_weights = true};
+  }
   if (same_steps) return continuation;
   continuation.epochs = plan_->epoch_plan();
   continuation.epochs.set_first_epoch(newest.epoch());
@@ -74,9 +87,11 @@ absl::StatusOr<Continuation> JobContinuation::From(const v1::Manifest& newest) c
 
 absl::Status JobContinuation::Check(const v1::Manifest& manifest) const {
   COHORT_ASSIGN_OR_RETURN(const std::vector<KeyChange> changes, CompareKeys(manifest));
+  const std::vector<KeyChange> from_weights = Only(changes, {Change::kFromWeights});
+  if (!from_weights.empty()) return OtherJob(manifest, from_weights);
   const v1::EpochPlan now = plan_->epoch_plan();
   const v1::EpochPlan then = EpochsOf(manifest);
-  const std::vector<KeyChange> at_end = Only(changes, Change::kAtEpochEnd);
+  const std::vector<KeyChange> at_end = AtEpochEnd(changes);
   const bool same_places = HaveSameSteps(then, now) && then.first_epoch() == now.first_epoch() &&
                            then.first_place() == now.first_place();
   if (same_places && (at_end.empty() || IsAtEpochEnd(manifest))) return absl::OkStatus();
@@ -95,7 +110,7 @@ absl::StatusOr<std::vector<KeyChange>> JobContinuation::CompareKeys(
   JobKeys now = plan_->keys();
   if (then->contains("servers")) AddServers(servers_, &now);
   std::vector<KeyChange> changes = ChangesOf(*then, now);
-  std::vector<KeyChange> others = Only(changes, Change::kOtherJob);
+  std::vector<KeyChange> others = Only(changes, {Change::kOtherJob});
   if (!others.empty()) return OtherJob(manifest, others);
   return changes;
 }
@@ -157,8 +172,8 @@ absl::Status JobContinuation::InsideEpoch(const v1::Manifest& manifest,
   return WithExitCode(
       FailedPrecondition(
           "the job cannot continue from {}, at step {} of epoch {}: {} may change only at the end "
-          "of "
-          "an epoch. Restore the former value, end the job at the end of an epoch (`fit: {{epochs: "
+          "of an epoch. Restore the former value, end the job at the end of an epoch (`fit: "
+          "{{epochs: "
           "{}}}`), and then change the value{}",
           PathOf(manifest), manifest.step(), manifest.epoch() + 1, TextOf(changes),
           manifest.epoch() + 1, EpochEndHint()),

@@ -20,11 +20,15 @@ struct Continuation {
   std::vector<KeyChange> changes;  // all of them, allowed ones
   // How the workers of the checkpoint calculated; null: unknown.
   std::shared_ptr<const v1::NumericFingerprint> fingerprint;
+  // True: the job takes only the weights of the checkpoint, and its training begins at step 0.
+  // `epochs` and `fingerprint` are not set.
+  bool only_weights = false;
 };
 
 // Decides whether a job may continue from a checkpoint (change_rules.h). The checkpoint must belong
-// to the same job over the same data. If the batch size or another key of that kind has changed, it
-// must have been taken at the end of an epoch.
+// to the same job over the same data. If the metrics or another key of that kind have changed, it
+// must have been taken at the end of an epoch. With another model, optimizer or loss, or with
+// another batch size inside an epoch, the job takes only the weights of the checkpoint.
 //
 // The new steps of an epoch count from that checkpoint on. So a later rollback may go back to it,
 // but to no earlier one.
@@ -40,7 +44,7 @@ class JobContinuation {
   // InvalidArgument if the data was replaced.
   absl::StatusOr<Continuation> From(const v1::Manifest& newest) const;
   // For the checkpoint that is about to be restored, after SetEpochPlan of the plan. Errors: as
-  // above.
+  // above; a checkpoint from which the job can take only the weights is refused, too.
   absl::Status Check(const v1::Manifest& manifest) const;
 
  private:

@@ -13,7 +13,9 @@ namespace {
 using Catch::Contains;
 
 struct JobChoices {
+  int seed = 0;
   int output_dim = 4;
+  std::string loss = "binary_crossentropy";
   std::string optimizer = "SGD";
   std::string metrics = "[]";
   int batch_size = 10;
@@ -22,30 +24,31 @@ struct JobChoices {
 
 // 20 records: 2 steps per epoch in batches of 10.
 JobPlan PlanWith(const JobChoices& text) {
-  auto job = ParseJob(
-      fmt::format("name: t\n"
-                  "model:\n"
-                  "  sequential:\n"
-                  "    - Input: {{shape: [3], dtype: int64, feature: features}}\n"
-                  "    - Embedding: {{input_dim: 8, output_dim: {}}}\n"
-                  "    - GlobalAveragePooling1D\n"
-                  "    - Dense: {{units: 1, activation: sigmoid}}\n"
-                  "compile:\n"
-                  "  loss: binary_crossentropy\n"
-                  "  optimizer: {}\n"
-                  "  metrics: {}\n"
-                  "data:\n"
-                  "  batch_size: {}\n"
-                  "  train:\n"
-                  "    generator: {{name: recommender, records: 20, seed: 1}}\n"
-                  "    transforms:\n"
-                  "      - {{column: features, lookup: string}}\n"
-                  "      - {{column: label, equals: \"yes\"}}\n"
-                  "    label: label\n"
-                  "fit: {{epochs: {}}}\n"
-                  "checkpoint: {{directory: c}}\n",
-                  text.output_dim, text.optimizer, text.metrics, text.batch_size, text.epochs),
-      "t.yaml");
+  auto job = ParseJob(fmt::format("name: t\n"
+                                  "seed: {}\n"
+                                  "model:\n"
+                                  "  sequential:\n"
+                                  "    - Input: {{shape: [3], dtype: int64, feature: features}}\n"
+                                  "    - Embedding: {{input_dim: 8, output_dim: {}}}\n"
+                                  "    - GlobalAveragePooling1D\n"
+                                  "    - Dense: {{units: 1, activation: sigmoid}}\n"
+                                  "compile:\n"
+                                  "  loss: {}\n"
+                                  "  optimizer: {}\n"
+                                  "  metrics: {}\n"
+                                  "data:\n"
+                                  "  batch_size: {}\n"
+                                  "  train:\n"
+                                  "    generator: {{name: recommender, records: 20, seed: 1}}\n"
+                                  "    transforms:\n"
+                                  "      - {{column: features, lookup: string}}\n"
+                                  "      - {{column: label, equals: \"yes\"}}\n"
+                                  "    label: label\n"
+                                  "fit: {{epochs: {}}}\n"
+                                  "checkpoint: {{directory: c}}\n",
+                                  text.seed, text.output_dim, text.loss, text.optimizer,
+                                  text.metrics, text.batch_size, text.epochs),
+                      "t.yaml");
   INFO(job.status().ToString());
   REQUIRE(job.ok());
   auto plan = JobPlan::Make(*std::move(job), {});
@@ -101,22 +104,42 @@ TEST_CASE("numbers of the optimizer, epochs and servers may change, and are repo
 }
 
 TEST_CASE("another job is named by its keys, with the lines of their values") {
-  const JobPlan now = PlanWith({.output_dim = 5});
+  const JobPlan now = PlanWith({.seed = 3, .output_dim = 5});
   const std::string error = RefusalOf(now, ManifestAt(PlanWith({}), 1, 2));
   CHECK_THAT(error, Contains("/c holds checkpoints of another job"));
-  CHECK_THAT(error, Contains("model.layers[1].output_dim: 4 -> 5 (t.yaml:5)"));
-  CHECK_THAT(error, Contains("float32 [8, 4] -> float32 [8, 5]"));
+  CHECK_THAT(error, Contains("seed: not set -> 3 (t.yaml:2)"));
+  CHECK(error.find("output_dim") == std::string::npos);
   CHECK_THAT(error, Contains("Restore the former values, or give another checkpoint directory"));
   CHECK_THAT(error, Contains("`init_from: /c/ckpt-1-1-2`"));
   CHECK(error.find("--fresh") == std::string::npos);
 }
 
-TEST_CASE("an optimizer with other state is another job") {
-  const v1::Manifest manifest = ManifestAt(PlanWith({}), 1, 2);
-  CHECK_THAT(RefusalOf(PlanWith({.optimizer = "Adam"}), manifest),
-             Contains("compile.optimizer.class_name: SGD -> Adam (t.yaml:10)"));
-  CHECK_THAT(RefusalOf(PlanWith({.optimizer = "{SGD: {momentum: 0.9}}"}), manifest),
-             Contains("compile.optimizer.slots: not set -> "));
+TEST_CASE("with another model, optimizer or loss the job starts from the weights") {
+  const v1::Manifest manifest = ManifestAt(PlanWith({}), 1, 3);
+  const std::vector<std::pair<JobChoices, std::string>> cases = {
+      {{.output_dim = 5}, "model.layers[1].output_dim 4 5;"},
+      {{.output_dim = 5}, "float32 [8, 4] float32 [8, 5];"},
+      {{.loss = "mse"}, "compile.loss"},
+      {{.optimizer = "Adam"}, "compile.optimizer.class_name SGD Adam;"},
+      {{.optimizer = "{SGD: {momentum: 0.9}}"}, "compile.optimizer.slots not set "},
+      // Keys that only continue at the end of an epoch do not matter then.
+      {{.optimizer = "Adam", .metrics = "[binary_accuracy]", .batch_size = 5}, "SGD Adam;"},
+  };
+  for (const auto& [choices, change] : cases) {
+    INFO(change);
+    const JobPlan now = PlanWith(choices);
+    const JobContinuation continuation("/c", 2, &now);
+    const auto from = continuation.From(manifest);
+    INFO(from.status().ToString());
+    REQUIRE(from.ok());
+    CHECK(from->only_weights);
+    CHECK_THAT(ListOf(from->changes), Contains(change));
+    // A rollback cannot use such a checkpoint.
+    CHECK_THAT(std::string(continuation.Check(manifest).message()),
+               Contains("holds checkpoints of another job"));
+  }
+  const JobPlan same = PlanWith({});
+  CHECK(!JobContinuation("/c", 2, &same).From(manifest)->only_weights);
 }
 
 TEST_CASE("a manifest of an older version is compared by its spec, or by its name") {
@@ -131,7 +154,7 @@ TEST_CASE("a manifest of an older version is compared by its spec, or by its nam
   REQUIRE(from.ok());
   CHECK(from->changes.empty());
   CHECK(from->epochs.SerializeAsString() == same.epoch_plan().SerializeAsString());
-  CHECK_THAT(RefusalOf(PlanWith({.output_dim = 5}), manifest), Contains("output_dim: 4 -> 5"));
+  CHECK_THAT(RefusalOf(PlanWith({.seed = 3}), manifest), Contains("seed: not set -> 3"));
   manifest.clear_job_spec();
   CHECK_THAT(RefusalOf(same, manifest), Contains("of another job, t-0123; this one is t-"));
   manifest.set_job(same.identity());
@@ -201,7 +224,7 @@ TEST_CASE("another batch size counts the steps of an epoch from the end of an ep
   const v1::Manifest later = ManifestAt(now, 2, 6);
   CHECK(continuation.Check(later).ok());
   CHECK_THAT(std::string(continuation.Check(ManifestAt(PlanWith({}), 1, 2)).message()),
-             Contains("data.batch_size: 10 -> 5 (t.yaml:13) may change only at the end"));
+             Contains("data.batch_size: 10 -> 5 (t.yaml:14) may change only at the end"));
   // A restart continues with the same places.
   const auto again = continuation.From(later);
   REQUIRE(again.ok());
@@ -214,7 +237,21 @@ TEST_CASE("another batch size counts the steps of an epoch from the end of an ep
   CHECK(next->epochs.first_place() == 12);
 }
 
-TEST_CASE("inside an epoch another batch size is refused, with the checkpoint that allows it") {
+TEST_CASE("inside an epoch the job with another batch size starts from the weights") {
+  const JobPlan now = PlanWith({.batch_size = 5});
+  v1::Manifest inside = ManifestAt(PlanWith({}), 1, 3);
+  const auto from = JobContinuation("/c", 2, &now).From(inside);
+  INFO(from.status().ToString());
+  REQUIRE(from.ok());
+  CHECK(from->only_weights);
+  CHECK(ListOf(from->changes) == "data.batch_size 10 5;");
+  inside.set_step(4);
+  inside.set_epoch(2);
+  inside.mutable_chief()->add_pending()->set_id(1);
+  CHECK(JobContinuation("/c", 2, &now).From(inside)->only_weights);
+}
+
+TEST_CASE("inside an epoch other metrics are refused, with the checkpoint that allows them") {
   const testing::TestDirectory directory;
   const auto commit = [&](const v1::Manifest& manifest) {
     const std::string path = directory / IdOf(manifest).ToString();
@@ -224,7 +261,7 @@ TEST_CASE("inside an epoch another batch size is refused, with the checkpoint th
   };
   commit(ManifestAt(PlanWith({}), 1, 2));
   v1::Manifest inside = ManifestAt(PlanWith({}), 1, 3);
-  const JobPlan now = PlanWith({.batch_size = 5});
+  const JobPlan now = PlanWith({.metrics = "[binary_accuracy]"});
   for (const bool pending : {false, true}) {
     if (pending) {
       inside.set_step(4);
@@ -234,8 +271,7 @@ TEST_CASE("inside an epoch another batch size is refused, with the checkpoint th
     const auto status = JobContinuation(directory.path(), 2, &now).From(inside).status();
     CHECK(ExitCodeOf(status) == ExitCode::kConfig);
     CHECK_THAT(std::string(status.message()),
-               Contains("data.batch_size: 10 -> 5 (t.yaml:13) may change only at the end of an "
-                        "epoch") &&
+               Contains("compile.metrics") && Contains(" may change only at the end of an epoch") &&
                    Contains("or copy " + directory.path() +
                             "/ckpt-1-1-2, which was taken at the end of epoch 1"));
   }

@@ -18,17 +18,6 @@
 namespace cohort {
 namespace {
 
-// Deletes the records. The files that number the generations stay: tasks may know them.
-absl::Status DeleteJournals(const std::string& directory, const MayWrite& may_write) {
-  COHORT_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory));
-  for (const std::string& name : names) {
-    if (name.rfind("journal-", 0) != 0) continue;
-    COHORT_RETURN_IF_ERROR(may_write());
-    COHORT_RETURN_IF_ERROR(RemoveFile(JoinPath(directory, name)));
-  }
-  return SyncDirectory(directory);
-}
-
 // True if `path` is `directory` or is in it, also if a symbolic link leads there.
 bool IsWithin(const std::string& path, const std::string& directory) {
   std::error_code unknown;
@@ -43,6 +32,7 @@ absl::Status DeleteFormerRuns(const std::string& checkpoint_dir, const MayWrite&
   const std::string journal = JoinPath(checkpoint_dir, "journal");
   // Fails before anything is deleted if another file has the journal's name.
   COHORT_RETURN_IF_ERROR(MakeDirectories(journal));
+  COHORT_RETURN_IF_ERROR(RemoveFormerNote(checkpoint_dir, may_write));
   COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(checkpoint_dir));
   for (const CheckpointEntry& entry : entries) {
     COHORT_CRASH_POINT("chief.fresh.deleting");
@@ -95,9 +85,19 @@ absl::StatusOr<std::optional<v1::Manifest>> JobDirectory::Prepare() {
   if (options_.fresh) {
     COHORT_RETURN_IF_ERROR(DeleteFormerRuns(options_.path, [this] { return lock_->Check(); }));
   }
+  COHORT_ASSIGN_OR_RETURN(former_, ReadFormerJob(options_.path));
+  if (former_.has_value() && !former_->moved) {
+    COHORT_RETURN_IF_ERROR(FinishSettingAside(
+        options_.path, [this] { return lock_->Check(); }, &*former_));
+  }
   COHORT_ASSIGN_OR_RETURN(std::optional<v1::Manifest> newest, NewestManifest());
   if (newest.has_value()) {
-    COHORT_ASSIGN_OR_RETURN(continuation_, rules_.From(*newest));
+    COHORT_ASSIGN_OR_RETURN(Continuation from, rules_.From(*newest));
+    if (from.only_weights) {
+      new_training_ = NewTraining{.from = IdOf(*newest), .changes = std::move(from.changes)};
+      return std::optional<v1::Manifest>();
+    }
+    continuation_ = std::move(from);
   }
   const JobSchedule& schedule = plan_->schedule();
   std::string by;  // what has finished it
@@ -139,6 +139,15 @@ absl::Status JobDirectory::NoteRun(const std::optional<v1::Manifest>& newest, bo
   if (newest.has_value() && !finished) note.begins_after = IdOf(*newest);
   COHORT_RETURN_IF_ERROR(lock_->Check());
   return WriteRunNote(options_.path, note);
+}
+
+absl::Status JobDirectory::SetFormerAside(const CheckpointId& checkpoint) {
+  COHORT_ASSIGN_OR_RETURN(
+      former_, SetJobAside(options_.path, checkpoint, [this] { return lock_->Check(); }));
+  new_training_.reset();
+  // All checkpoints from here on belong to this job, also if this launch had noted another one.
+  COHORT_RETURN_IF_ERROR(lock_->Check());
+  return WriteRunNote(options_.path, {.launch = options_.launch, .begins_after = {}});
 }
 
 absl::StatusOr<bool> JobDirectory::HasJournal() const {

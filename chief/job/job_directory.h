@@ -9,8 +9,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "chief/job/checkpoint_catalog.h"
+#include "chief/job/former_job.h"
 #include "chief/job/job_continuation.h"
 #include "chief/job/job_plan.h"
 #include "common/checkpoint/checkpoint_directory.h"
@@ -18,7 +20,14 @@
 
 namespace cohort {
 
-// For --fresh: deletes all checkpoints and journals in `checkpoint_dir`. Calls `may_write` before
+// What a job that starts only from the weights of the directory's newest checkpoint begins with.
+struct NewTraining {
+  CheckpointId from;
+  std::vector<KeyChange> changes;
+};
+
+// For --fresh: deletes all checkpoints and journals in `checkpoint_dir`, but not those of former
+// jobs (former_job.h). Calls `may_write` before
 // each deletion and ends with its error.
 absl::Status DeleteFormerRuns(const std::string& checkpoint_dir, const MayWrite& may_write);
 
@@ -43,12 +52,21 @@ class JobDirectory : public CheckpointCatalog {
   // For a file or directory that the job still reads after Prepare. Errors: InvalidArgument if it
   // is in a checkpoint of this directory and `fresh` is set, so that Prepare would delete it.
   absl::Status CheckKeeps(const std::string& path) const;
-  // With `fresh`, deletes earlier runs. Writes the RunNote. Returns the last manifest if this job
+  // With `fresh`, deletes earlier runs. Finishes the move of a former job. Writes the RunNote,
+  // except with new_training(). Returns the last manifest if this job
   // is already finished. Errors: those of JobContinuation::From; FailedPrecondition if this job is
   // finished, without `finished_ok`.
   absl::StatusOr<std::optional<v1::Manifest>> Prepare();
   // After Prepare: how the job continues; nullopt if there is no checkpoint.
   const std::optional<Continuation>& continuation() const { return continuation_; }
+  // After Prepare: the job takes only the weights of the checkpoint. It writes them to another
+  // place, and calls SetFormerAside.
+  const std::optional<NewTraining>& new_training() const { return new_training_; }
+  // Moves the checkpoints of the former job away (former_job.h), and writes the RunNote.
+  // `checkpoint`: the one whose weights were taken.
+  absl::Status SetFormerAside(const CheckpointId& checkpoint);
+  // The job before this one in this directory; nullopt: there was none.
+  const std::optional<FormerJob>& former() const { return former_; }
   // Returns an error if the job must not continue from this checkpoint.
   absl::Status CheckMayRestore(const v1::Manifest& manifest) const {
     return rules_.Check(manifest);
@@ -80,6 +98,8 @@ class JobDirectory : public CheckpointCatalog {
   const JobPlan* const plan_;
   const JobContinuation rules_;
   std::optional<Continuation> continuation_;
+  std::optional<NewTraining> new_training_;
+  std::optional<FormerJob> former_;
   const std::shared_ptr<DirectoryLock> lock_;
 };
 

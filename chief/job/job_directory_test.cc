@@ -13,8 +13,9 @@ namespace {
 
 using Catch::Contains;
 
-JobPlan Plan(int epochs, int output_dim = 4, const std::string& fit = "") {
-  auto job = ParseJob(fmt::format("name: t\n"
+JobPlan Plan(int epochs, int output_dim = 4, const std::string& fit = "",
+             const std::string& name = "t") {
+  auto job = ParseJob(fmt::format("name: {}\n"
                                   "model:\n  sequential:\n"
                                   "    - Input: {{shape: [3], dtype: int64, feature: features}}\n"
                                   "    - Embedding: {{input_dim: 8, output_dim: {}}}\n"
@@ -30,7 +31,7 @@ JobPlan Plan(int epochs, int output_dim = 4, const std::string& fit = "") {
                                   "    label: label\n"
                                   "fit: {{epochs: {}{}}}\n"
                                   "checkpoint: {{directory: c}}\n",
-                                  output_dim, epochs, fit),
+                                  name, output_dim, epochs, fit),
                       "t.yaml");
   INFO(job.status().ToString());
   REQUIRE(job.ok());
@@ -173,7 +174,7 @@ TEST_CASE("the chief notes whose checkpoints follow, once per launch") {
 
 TEST_CASE("another job is refused, and --fresh deletes it") {
   Directory d;
-  d.Commit(ManifestOf(Plan(2, 5), 1, false));
+  d.Commit(ManifestOf(Plan(2, 4, "", "other"), 1, false));
   const JobPlan plan = Plan(2);
   const absl::Status refused = d.Prepare(plan).status();
   CHECK(ExitCodeOf(refused) == ExitCode::kConfig);
@@ -181,6 +182,42 @@ TEST_CASE("another job is refused, and --fresh deletes it") {
   CHECK(!d.job->continuation().has_value());
   REQUIRE(d.Prepare(plan, {.fresh = true}).ok());
   CHECK(!*d.job->HasCheckpoint());
+}
+
+TEST_CASE("a job with another model waits for its weights before the checkpoints move") {
+  Directory d;
+  d.Commit(ManifestOf(Plan(2, 5), 1, false));
+  d.Commit(ManifestOf(Plan(2, 5), 2, true));
+  const JobPlan plan = Plan(2);
+  auto prepared = d.Prepare(plan, {.launch = "a"});
+  INFO(prepared.status().ToString());
+  REQUIRE(prepared.ok());
+  CHECK(!prepared->has_value());
+  REQUIRE(d.job->new_training().has_value());
+  CHECK(d.job->new_training()->from == CheckpointId{1, 1, 2});
+  CHECK(!d.job->continuation().has_value());
+  CHECK(*d.job->HasCheckpoint());
+  CHECK(!ReadRunNote(d.directory.path())->has_value());
+
+  REQUIRE(d.job->SetFormerAside({1, 1, 2}).ok());
+  CHECK(d.job->former()->CheckpointName() == "former-1/ckpt-1-1-2");
+  CHECK(!*d.job->HasCheckpoint());
+  CHECK(ReadRunNote(d.directory.path()).value()->begins_after == CheckpointId{});
+  CHECK(d.job->Read(d.job->PathOf("former-1/ckpt-1-1-1"))->epoch() == 1);
+  // A chief that is started again finds the job begun, before and after its first checkpoint.
+  REQUIRE(d.Prepare(plan, {.launch = "a"}).ok());
+  CHECK(d.job->former().has_value());
+  CHECK(!d.job->new_training().has_value());
+  CHECK(!d.job->continuation().has_value());
+  d.Commit(ManifestOf(plan, 1, false));
+  REQUIRE(d.Prepare(plan, {.launch = "a"}).ok());
+  CHECK(!d.job->new_training().has_value());
+  CHECK(d.job->continuation().has_value());
+  // --fresh deletes this job and leaves the former one.
+  REQUIRE(d.Prepare(plan, {.fresh = true}).ok());
+  CHECK(!d.job->former().has_value());
+  CHECK(!*d.job->HasCheckpoint());
+  CHECK(d.job->Read(d.job->PathOf("former-1/ckpt-1-1-2"))->epoch() == 2);
 }
 
 TEST_CASE("--fresh must keep what the job reads") {

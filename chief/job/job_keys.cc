@@ -248,7 +248,7 @@ v1::JobIdentity IdentityOf(const JobKeys& keys) {
   v1::JobIdentity identity;
   identity.set_format_version(kIdentityFormat);
   for (const auto& [key, value] : keys) {
-    if (ChangeOf(key) != Change::kOtherJob) continue;
+    if (ChangeOf(key) < Change::kFromWeights) continue;
     v1::JobKey* const entry = identity.add_keys();
     entry->set_key(key);
     entry->set_value(value);

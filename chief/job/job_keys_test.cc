@@ -71,7 +71,7 @@ TEST_CASE("the keys of several outputs are below those of one") {
   CHECK(keys.at("compile.loss[1].output") == "b");
   CHECK(keys.at("compile.loss[1].loss.class_name") == "MeanSquaredError");
   CHECK(keys.at("compile.loss[1].weight") == "0.5");
-  CHECK(ChangeOf("compile.loss[1].weight") == Change::kOtherJob);
+  CHECK(ChangeOf("compile.loss[1].weight") == Change::kFromWeights);
 }
 
 TEST_CASE("variables, slots and servers are keys, too") {
@@ -105,7 +105,8 @@ TEST_CASE("changes name the key and both values") {
   CHECK(changes[0].change == Change::kContinues);
   CHECK(changes[1].key == "model.layers[0].units");
   CHECK(changes[1].now == "not set");
-  CHECK(changes[1].change == Change::kOtherJob);
+  CHECK(changes[1].change == Change::kFromWeights);
+  CHECK(changes[2].change == Change::kOtherJob);
   CHECK(changes[2].then == "not set");
 }
 
@@ -118,7 +119,7 @@ TEST_CASE("an identity that this version can compare replaces the keys of the sp
   keys["model.layers[0].units"] = "17";
   *manifest.mutable_identity() = IdentityOf(keys);
   for (const v1::JobKey& key : manifest.identity().keys()) {
-    CHECK(ChangeOf(key.key()) == Change::kOtherJob);
+    CHECK(ChangeOf(key.key()) >= Change::kFromWeights);
   }
   CHECK(KeysOfManifest(manifest)->at("model.layers[0].units") == "17");
   CHECK(KeysOfManifest(manifest)->at("compile.optimizer.learning_rate") == "0.1");

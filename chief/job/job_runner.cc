@@ -214,11 +214,14 @@ absl::StatusOr<JobReport> JobRunner::RunPlan() {
   COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(finished.status()));
   has_directory_ = true;
   if (!finished->has_value()) {
+    if (directory_->new_training().has_value()) {
+      COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(BeginFromCheckpoint(*directory_->new_training())));
+    }
     ChooseClosuresPerStep();
     if (directory_->continuation().has_value()) {
       Continue(*directory_->continuation());
-    } else if (has_weights) {
-      COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(WriteInitialWeights()));
+    } else {
+      COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(WriteBeginning()));
     }
     return RunInDirectory();
   }
@@ -263,14 +266,96 @@ void JobRunner::ChooseClosuresPerStep() {
 void JobRunner::Continue(const Continuation& continuation) {
   plan_->SetEpochPlan(continuation.epochs);
   for (const KeyChange& change : continuation.changes) {
-    options_.log->Info("job_changed", {{"key", change.key},
-                                       {"old", change.then},
-                                       {"new", change.now},
-                                       {"where", LineOf(plan_->job().lines, change.key)}});
+    LogChange(change);
     if (change.key != "strategy.mode") continue;
     console_.Print(fmt::format("the mode is {} from here on; up to the checkpoint it was {}",
                                change.now, change.then));
   }
+}
+
+void JobRunner::LogChange(const KeyChange& change) const {
+  options_.log->Info("job_changed", {{"key", change.key},
+                                     {"old", change.then},
+                                     {"new", change.now},
+                                     {"where", LineOf(plan_->job().lines, change.key)}});
+}
+
+absl::StatusOr<InitialWeights> JobRunner::WeightsOfCheckpoints(const std::string& directory) const {
+  v1::InitialWeightsSpec by_name;
+  by_name.set_skip_mismatch(true);
+  InitialWeights weights;
+  COHORT_ASSIGN_OR_RETURN(weights.source, OpenCheckpointWeights(directory));
+  COHORT_ASSIGN_OR_RETURN(weights.match, MatchWeights(by_name, plan_->model().variables,
+                                                      plan_->job().layers, *weights.source));
+  return weights;
+}
+
+absl::Status JobRunner::BeginFromCheckpoint(const NewTraining& training) {
+  const std::string directory = directory_->path();
+  console_.SetActivity("reading the weights of the newest checkpoint in " + directory);
+  const auto weights = WeightsOfCheckpoints(directory);
+  if (absl::IsInvalidArgument(weights.status())) {
+    return WithExitCode(
+        FailedPrecondition("{} holds checkpoints of another job, and this one can take none of "
+                           "their weights: {}. Give another checkpoint directory",
+                           directory, std::string(weights.status().message())),
+        ExitCode::kConfig);
+  }
+  COHORT_RETURN_IF_ERROR(weights.status());
+  const std::string& source = weights->source->path();
+  const auto checkpoint = CheckpointId::Parse(source.substr(source.find_last_of('/') + 1));
+  if (!checkpoint.has_value()) return Internal("{} has not the name of a checkpoint", source);
+  COHORT_RETURN_IF_ERROR(directory_->lock()->Check());
+  COHORT_RETURN_IF_ERROR(WriteInitialValues(*weights, plan_->model().variables, plan_->identity(),
+                                            directory_->PathOf(kInitialValuesName)));
+  // What `cohort ctl` has changed belongs to the former job.
+  COHORT_RETURN_IF_ERROR(ChangeControlNote([](ControlNote* note) { *note = ControlNote(); }));
+  plan_->SetEpochs(plan_->spec().fit().epochs());
+  {
+    MutexLock lock(&mu_);
+    epochs_ = plan_->schedule().epochs;
+  }
+  std::string text = fmt::format(
+      "this job differs from that of the checkpoints in {}, so it starts from the weights of {}:",
+      directory, checkpoint->ToString());
+  for (const KeyChange& change : training.changes) {
+    LogChange(change);
+    text += fmt::format("\n  {}: {} -> {}", change.key, change.then, change.now);
+  }
+  const std::string kept = weights->Text();
+  COHORT_RETURN_IF_ERROR(directory_->SetFormerAside(*checkpoint));
+  const std::string former = directory_->PathOf(directory_->former()->directory);
+  options_.log->Info("job_starts_from_weights",
+                     {{"from", directory_->PathOf(directory_->former()->CheckpointName())},
+                      {"kept", kept},
+                      {"new", "the optimizer's state, step, epoch and history"}});
+  console_.Print(fmt::format(
+      "{}\nkept: {}\nnew: the optimizer's state, the step, the epoch and the history of epochs\n"
+      "the checkpoints of the former job are in {}, which is a checkpoint directory of its own",
+      text, kept, former));
+  return absl::OkStatus();
+}
+
+absl::Status JobRunner::WriteBeginning() {
+  const auto& former = directory_->former();
+  if (!former.has_value()) {
+    return plan_->spec().has_initial_weights() ? WriteInitialWeights() : absl::OkStatus();
+  }
+  const std::string path = directory_->PathOf(kInitialValuesName);
+  COHORT_ASSIGN_OR_RETURN(const bool written, HoldsInitialValues(path, plan_->identity()));
+  if (written) {
+    options_.log->Info("initial_weights_kept", {{"path", path}});
+    return absl::OkStatus();
+  }
+  // The job file has changed since, before there was a checkpoint.
+  COHORT_ASSIGN_OR_RETURN(const InitialWeights weights,
+                          WeightsOfCheckpoints(directory_->PathOf(former->CheckpointName())));
+  COHORT_RETURN_IF_ERROR(directory_->lock()->Check());
+  COHORT_RETURN_IF_ERROR(
+      WriteInitialValues(weights, plan_->model().variables, plan_->identity(), path));
+  options_.log->Info("initial_weights", {{"what", weights.Text()}});
+  console_.Print("initial weights: " + weights.Text());
+  return absl::OkStatus();
 }
 
 absl::StatusOr<InitialWeights> JobRunner::FindWeights() {
@@ -318,10 +403,7 @@ void JobRunner::ReportDifferences(const std::string& checkpoint) {
     if (below("initial_weights") || below("checkpoint") || below("report") || below("servers")) {
       continue;
     }
-    options_.log->Info("job_changed", {{"key", change.key},
-                                       {"old", change.then},
-                                       {"new", change.now},
-                                       {"where", LineOf(plan_->job().lines, change.key)}});
+    LogChange(change);
     text += fmt::format("\n  {}: {} -> {}", change.key, change.then, change.now);
   }
   console_.Print(
@@ -434,7 +516,9 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
   options.identity = plan_->identity_keys();
   options.closures_hash = plan_->closures_hash();
   options.checkpoint_dir = directory_->path();
-  if (spec.has_initial_weights()) options.initial_values = directory_->PathOf(kInitialValuesName);
+  if (spec.has_initial_weights() || directory_->former().has_value()) {
+    options.initial_values = directory_->PathOf(kInitialValuesName);
+  }
   options.chief_incarnation = options_.chief_incarnation;
   options.takeover = options_.takeover;
   options.lock = directory_->lock();

@@ -131,12 +131,22 @@ class JobRunner : public ControlledJob {
   // Takes over the places of the checkpoint's epochs, and logs what has changed since.
   void ChooseClosuresPerStep();
   void Continue(const Continuation& continuation);
+  // The job takes only the weights of the newest checkpoint. Writes them as the values that
+  // variables begin with, and moves the checkpoints of the former job away. Errors:
+  // FailedPrecondition (exit code 78) if no variable fits; nothing has moved then.
+  absl::Status BeginFromCheckpoint(const NewTraining& training);
+  // The weights of the newest checkpoint of a directory that fit the model.
+  absl::StatusOr<InitialWeights> WeightsOfCheckpoints(const std::string& directory) const;
+  // There is no checkpoint of this job yet. Writes the values that its variables begin with, if
+  // they are not those of initializers.
+  absl::Status WriteBeginning();
   // The three need `initial_weights` in the job.
   absl::StatusOr<InitialWeights> FindWeights();
   // Reads all values. Errors: as of WriteInitialWeights; those of JobDirectory::CheckKeeps.
   absl::Status CheckInitialWeights();
   // Keeps the file of an earlier start: servers may hold its values.
   absl::Status WriteInitialWeights();
+  void LogChange(const KeyChange& change) const;
   // Prints what differs between the job of a checkpoint and this one. Does nothing for a file of
   // another kind.
   void ReportDifferences(const std::string& checkpoint);

@@ -15,6 +15,7 @@ inline constexpr std::string_view kCrashPoints[] = {
     "chief.cut.manifest_written",     // committed; no task knows it yet
     "chief.cut.shards_written",       // all shard files exist, the manifest does not
     "chief.cut.snapshotted",          // every ps has its snapshot; nothing is on disk
+    "chief.former.moving",            // before each move of a checkpoint of the former job
     "chief.fresh.deleting",           // --fresh: before each deletion
     "chief.journal.segment_durable",  // a new segment is synced; the old one has its name
     "chief.journal.segment_started",  // it has the name; older generations are not deleted

@@ -155,7 +155,7 @@ void ChangesTheBatchSizeOfALivingCluster(Body body) {
   CHECK(manifest.epochs().first_place() == before.step());
 }
 
-void RefusesABatchSizeInsideAnEpoch(Body body) {
+void RefusesOtherMetricsInsideAnEpoch(Body body) {
   constexpr int kRecords = 3200;  // 100 steps: more than are in flight when a checkpoint is taken
   MiniClusterOptions options{
       .workers = 2, .job_yaml = RecommenderJob(9, 10, kRecords), .proxied = true};
@@ -167,12 +167,13 @@ void RefusesABatchSizeInsideAnEpoch(Body body) {
   } while (Newest(s->checkpoint_dir()).step() == 0);
   s.Check(s->Kill(TaskRole::kChief, 0));
   REQUIRE(Newest(s->checkpoint_dir()).step() % 100 != 0);
-  std::ofstream(s->job_file()) << Replaced(options.job_yaml, "batch_size: 32", "batch_size: 64");
+  std::ofstream(s->job_file()) << Replaced(options.job_yaml, "metrics: [binary_accuracy]",
+                                           "metrics: [auc]");
   s.Check(s->Start(TaskRole::kChief, 0));
   REQUIRE(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == kConfig);
   const std::string tail = s->LogTail(TaskRole::kChief, 0, 5);
   INFO(tail);
-  CHECK(tail.find("data.batch_size: 32 -> 64 (") != std::string::npos);
+  CHECK(tail.find("compile.metrics: binary_accuracy -> auc (") != std::string::npos);
   CHECK(tail.find("may change only at the end of an epoch") != std::string::npos);
   std::ofstream(s->job_file()) << RecommenderJob(1, 10, kRecords);
   s.Release(0);
@@ -187,7 +188,7 @@ COHORT_BOTH_BODIES("a job that has changed its batch size survives its chief and
                    KeepsTheNewBatchSize)
 COHORT_BOTH_BODIES("another batch size takes a living cluster back to the end of an epoch",
                    ChangesTheBatchSizeOfALivingCluster)
-COHORT_BOTH_BODIES("another batch size is refused inside an epoch", RefusesABatchSizeInsideAnEpoch)
+COHORT_BOTH_BODIES("other metrics are refused inside an epoch", RefusesOtherMetricsInsideAnEpoch)
 
 }  // namespace
 }  // namespace cohort

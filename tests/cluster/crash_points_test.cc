@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "common/base/crash_point_list.h"
@@ -33,6 +35,7 @@ constexpr Walk kWalks[] = {
     {"chief.cut.manifest_written", 1},
     {"chief.cut.shards_written", 2},
     {"chief.cut.snapshotted", 2},
+    {"chief.former.moving", 2},
     {"chief.fresh.deleting", 1},
     {"chief.journal.segment_durable", 3},
     {"chief.journal.segment_started", 3},
@@ -82,6 +85,19 @@ std::string WideJob() {
   return job;
 }
 
+// Fills the checkpoint directory with those of a job with another optimizer.
+void TrainFormerJob(const std::string& job, Scenario* s) {
+  std::string former = RecommenderJob(2, 0);
+  const std::string optimizer = "RMSprop";
+  REQUIRE(former.find(optimizer) != std::string::npos);
+  former.replace(former.find(optimizer), optimizer.size(), "SGD");
+  std::ofstream((*s)->job_file()) << former;
+  s->Check((*s)->StartAll());
+  s->Finish();
+  for (const std::string& log : (*s)->apply_logs()) std::filesystem::remove(log);
+  std::ofstream((*s)->job_file()) << job;
+}
+
 void TakeWalk(const Walk& walk) {
   INFO("crash point " << walk.point);
   const TaskRole role = RoleOf(walk.point);
@@ -110,6 +126,7 @@ void TakeWalk(const Walk& walk) {
   // A server makes at most one tablet per thread.
   options.flags[TaskRole::kPs] = {"--threads", "2"};
   Scenario s(Scenario::Body::kProcesses, "walk", options);
+  if (walk.point.starts_with("chief.former.")) TrainFormerJob(options.job_yaml, &s);
   TaskFlags armed = {"--crash_point", fmt::format("{}:{}", walk.point, walk.nth)};
   if (walk.point.starts_with("chief.fresh.")) armed.push_back("--fresh");
   const auto flags_of = [&](TaskRole r, int i) {

@@ -5,7 +5,6 @@
 #include <fstream>
 
 #include "common/checkpoint/checkpoint_directory.h"
-#include "common/checkpoint/checkpoint_reader.h"
 #include "tests/cluster/scenario.h"
 #include "tests/cluster/trained_weights.h"
 
@@ -46,16 +45,7 @@ Weights OldestOf(const std::string& checkpoint_dir) {
   const auto entries = ListCheckpoints(checkpoint_dir);
   REQUIRE(entries.ok());
   REQUIRE(entries->size() > 1);
-  const auto reader = CheckpointReader::Open(entries->front().directory, {});
-  REQUIRE(reader.ok());
-  Weights weights;
-  for (const auto& [name, logical] : (*reader)->tensors()) {
-    const auto tensor = (*reader)->Read(name.first, name.second);
-    REQUIRE(tensor.ok());
-    const auto* const bytes = static_cast<const uint8_t*>(tensor->raw());
-    weights[name] = {bytes, bytes + tensor->num_bytes()};
-  }
-  return weights;
+  return WeightsOf(entries->front().directory);
 }
 
 void FineTunes(Body body, bool kills) {

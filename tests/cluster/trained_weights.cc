@@ -27,6 +27,19 @@ std::vector<double> Doubles(const std::vector<uint8_t>& bytes) {
 
 }  // namespace
 
+Weights WeightsOf(const std::string& checkpoint) {
+  const auto reader = CheckpointReader::Open(checkpoint, {});
+  REQUIRE(reader.ok());
+  Weights weights;
+  for (const auto& [name, logical] : (*reader)->tensors()) {
+    const auto tensor = (*reader)->Read(name.first, name.second);
+    REQUIRE(tensor.ok());
+    const auto* const bytes = static_cast<const uint8_t*>(tensor->raw());
+    weights[name] = {bytes, bytes + tensor->num_bytes()};
+  }
+  return weights;
+}
+
 TrainedWeights TrainedWeightsOf(const std::string& checkpoint_dir) {
   TrainedWeights outcome;
   v1::Manifest newest;
@@ -37,14 +50,7 @@ TrainedWeights TrainedWeightsOf(const std::string& checkpoint_dir) {
   outcome.steps = newest.chief().position().open_step() - 1;
   outcome.iterations = newest.chief().position().iteration();
   outcome.loss_scale = newest.chief().position().loss_scale().scale();
-  const auto reader = CheckpointReader::Open((*entry)->directory, {});
-  REQUIRE(reader.ok());
-  for (const auto& [name, logical] : (*reader)->tensors()) {
-    const auto tensor = (*reader)->Read(name.first, name.second);
-    REQUIRE(tensor.ok());
-    const auto* const bytes = static_cast<const uint8_t*>(tensor->raw());
-    outcome.weights[name] = {bytes, bytes + tensor->num_bytes()};
-  }
+  outcome.weights = WeightsOf((*entry)->directory);
   return outcome;
 }
 

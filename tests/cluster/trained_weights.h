@@ -12,6 +12,9 @@ namespace cohort {
 // The bytes of every variable and slot, by their names.
 using Weights = std::map<std::pair<std::string, std::string>, std::vector<uint8_t>>;
 
+// Reads a checkpoint, by its directory. Fails the running test if it cannot be read.
+Weights WeightsOf(const std::string& checkpoint);
+
 // What a synchronous job has made.
 struct TrainedWeights {
   Weights weights;
