@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "common/graph/program_proto.h"
 #include "proto/parameter_server.pb.h"
 
 namespace cohort {
@@ -59,6 +60,90 @@ TEST_CASE("one function is traced for training and for evaluation") {
   CHECK(eval.weight == kNoValue);
   CHECK(eval.metrics.size() == 2);
   CHECK(variables.Specs()->size() == 4);
+}
+
+// What the step makes of `loss`, by Minimize(Loss(...)) and by Minimize(loss, ...).
+std::pair<absl::StatusOr<Program>, absl::StatusOr<Program>> BothWays(const KerasClass& loss,
+                                                                     bool weighted) {
+  const auto trace = [&](bool at_once) {
+    VariableSet variables;
+    const Layer dense(&variables, {"Dense", {{"units", 3}}});
+    return TraceStep("train", 8, [&](StepTrace* step) {
+      const Expr prediction = dense(step, step->Input("x", DType::kFloat32, {3}));
+      const Expr label = step->Input("y", DType::kFloat32, {3});
+      const Expr weight = weighted ? step->Input("w", DType::kFloat32) : Expr();
+      if (at_once) {
+        step->Minimize(loss, prediction, label, weight);
+      } else {
+        step->Minimize(step->Loss(loss, prediction, label, weight));
+      }
+      step->Metric("MeanAbsoluteError", prediction, label, weight);
+    });
+  };
+  return {trace(false), trace(true)};
+}
+
+TEST_CASE("a step weighs its examples, and reduces their losses as Keras") {
+  for (const bool weighted : {false, true}) {
+    INFO(weighted);
+    for (const KerasClass& loss :
+         {KerasClass("MeanSquaredError"), KerasClass("mse", {{"reduction", "mean"}})}) {
+      const auto [twice, once] = BothWays(loss, weighted);
+      CHECK(Fingerprint(Traced(twice)) == Fingerprint(Traced(once)));
+    }
+    const auto [mean, mean_at_once] = BothWays("MeanSquaredError", weighted);
+    for (const char* reduction : {"sum", "mean_with_sample_weight"}) {
+      INFO(reduction);
+      const auto [refused, made] =
+          BothWays({"MeanSquaredError", {{"reduction", reduction}}}, weighted);
+      CHECK_THAT(ErrorText(refused.status()), Contains("loss MeanSquaredError: `reduction`") &&
+                                                  Contains("call Minimize(loss, prediction"));
+      // Without weights their sum is the number of losses.
+      const bool same = !weighted && std::string(reduction) != "sum";
+      CHECK((Fingerprint(Traced(made)) == Fingerprint(*mean)) == same);
+    }
+  }
+  const auto [elements, none] = BothWays({"MeanSquaredError", {{"reduction", "none"}}}, false);
+  CHECK(elements.ok());
+  CHECK_THAT(ErrorText(none.status()), Contains("the reduction none"));
+
+  const auto with_weight = [](std::vector<int64_t> shape) {
+    VariableSet variables;
+    const Layer dense(&variables, {"Dense", {{"units", 3}}});
+    return ErrorText(TraceStep("train", 8, [&](StepTrace* step) {
+                       const Expr y = step->Input("y", DType::kFloat32, {3});
+                       const Expr weight = step->Input("w", DType::kFloat32, shape);
+                       step->Minimize(step->Loss("mse", dense(step, y), y, weight));
+                     }).status());
+  };
+  CHECK(with_weight({}) == "");
+  CHECK(with_weight({1}) == "");
+  CHECK_THAT(with_weight({2}), Contains("loss mse: the sample weight is"));
+}
+
+TEST_CASE("losses of masked steps and of ignored classes are for Minimize") {
+  const auto trace = [](bool at_once, bool masked) {
+    VariableSet variables;
+    const Layer words(&variables,
+                      {"Embedding", {{"input_dim", 8}, {"output_dim", 4}, {"mask_zero", masked}}});
+    const Layer dense(&variables, {"Dense", {{"units", 5}}});
+    KerasClass loss = {"SparseCategoricalCrossentropy", {{"from_logits", true}}};
+    if (!masked) loss.arguments.emplace("ignore_class", 2);
+    return TraceStep("train", 8, [&](StepTrace* step) {
+      const Expr prediction = dense(step, words(step, step->Input("x", DType::kInt64, {6})));
+      const Expr label = step->Input("y", DType::kInt64, {6});
+      if (at_once) {
+        step->Minimize(loss, prediction, label);
+      } else {
+        step->Minimize(step->Loss(loss, prediction, label));
+      }
+    });
+  };
+  for (const bool masked : {false, true}) {
+    CHECK_THAT(ErrorText(trace(false, masked).status()),
+               Contains(masked ? "masked steps" : "`ignore_class`") && Contains("Minimize(loss"));
+    CHECK(Traced(trace(true, masked)).metrics[0].name == "loss");
+  }
 }
 
 TEST_CASE("a layer of a loop runs on the device that it names") {

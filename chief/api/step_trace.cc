@@ -6,6 +6,7 @@
 #include "common/graph/autodiff.h"
 #include "common/graph/expr.h"
 #include "common/model/losses/loss.h"
+#include "common/model/losses/sample_weight.h"
 #include "common/model/metrics/metric.h"
 
 namespace cohort {
@@ -37,35 +38,84 @@ LayerOutput StepTrace::OutputOf(Expr value) const {
   return it == outputs_.end() ? LayerOutput(value) : it->second;
 }
 
-Expr StepTrace::Loss(const KerasClass& loss, Expr prediction, Expr label) {
-  auto losses = CompleteConfig(Losses(), loss.config());
-  auto elements = losses.ok() ? ElementwiseLoss(*losses, OutputOf(prediction), label)
-                              : absl::StatusOr<LossElements>(losses.status());
-  if (elements.ok() && elements->mask.valid()) {
-    elements = Unimplemented("a step reduces its losses itself, so they have no `ignore_class`");
+absl::StatusOr<Expr> StepTrace::LossOf(const KerasClass& loss, Expr prediction, Expr label,
+                                       Expr sample_weight) const {
+  COHORT_ASSIGN_OR_RETURN(const v1::ClassConfig config, CompleteConfig(Losses(), loss.config()));
+  const Config arguments(config);
+  const std::string reduction =
+      arguments.IsNone("reduction") ? "none" : arguments.String("reduction");
+  constexpr std::string_view kInstead =
+      "`Loss` returns the losses of the examples, whose mean a step minimizes: call "
+      "Minimize(loss, prediction, label, sample_weight) instead";
+  if (reduction != "none" && reduction != "mean" && reduction != "sum_over_batch_size") {
+    return InvalidArgument("`reduction` {}: {}", reduction, kInstead);
   }
-  if (elements.ok()) return elements->values;
-  builder_.Fail(Annotate(elements.status(), fmt::format("loss {}", loss.name)));
+  const LayerOutput output = OutputOf(prediction);
+  COHORT_ASSIGN_OR_RETURN(const LossElements elements, ElementwiseLoss(config, output, label));
+  const Expr values = elements.values;
+  if (!values.valid()) return Expr();
+  if (elements.mask.valid()) return InvalidArgument("`ignore_class`: {}", kInstead);
+  if (output.mask.valid() && values.rank() > 0) {
+    return InvalidArgument("a prediction with masked steps: {}", kInstead);
+  }
+  if (!sample_weight.valid()) return values;
+  if (values.rank() == 0) return values * Cast(sample_weight, values.dtype());
+  COHORT_ASSIGN_OR_RETURN(const Expr weight, AlignWeight(sample_weight, values.type()));
+  return values * weight;
+}
+
+Expr StepTrace::Loss(const KerasClass& loss, Expr prediction, Expr label, Expr sample_weight) {
+  const auto losses = LossOf(loss, prediction, label, sample_weight);
+  if (losses.ok()) return *losses;
+  builder_.Fail(Annotate(losses.status(), fmt::format("loss {}", loss.name)));
   return Expr();
 }
 
 Expr StepTrace::Minimize(Expr losses) {
   if (!losses.valid()) return Expr();
-  Expr sum = ReduceSum(losses);
+  const Expr total = ReduceSum(losses);
   const Expr count = NumElements(losses);
-  for (const auto& [variable, penalty] : penalties_) sum = sum + count * penalty;
-  builder_.AddMetric("loss", sum, count);
-  if (mode_ == StepMode::kTrain) {
-    builder_.SetLoss(count);
-    const auto trainable = [this](std::string_view name) { return !frozen_.contains(name); };
-    builder_.Fail(PushGradients(&builder_, sum, trainable));
-  }
-  return sum / count;
+  return MinimizeSums(total, count, /*per_record=*/1, losses);
 }
 
-void StepTrace::Metric(const KerasClass& metric, Expr prediction, Expr label) {
+absl::StatusOr<Expr> StepTrace::MinimizeLoss(const KerasClass& loss, Expr prediction, Expr label,
+                                             Expr sample_weight) {
+  COHORT_ASSIGN_OR_RETURN(const v1::ClassConfig config, CompleteConfig(Losses(), loss.config()));
+  const LayerOutput output = OutputOf(prediction);
+  COHORT_ASSIGN_OR_RETURN(LossElements elements, ElementwiseLoss(config, output, label));
+  COHORT_RETURN_IF_ERROR(MaskLoss(output.mask, &elements));
+  if (!elements.values.valid()) return Expr();
+  const Expr batch = elements.values.rank() > 0 ? elements.values : prediction;
+  COHORT_ASSIGN_OR_RETURN(const LossSums sums, ReduceLoss(config, elements, sample_weight, batch));
+  return MinimizeSums(sums.total, sums.weight, sums.per_record, batch);
+}
+
+Expr StepTrace::Minimize(const KerasClass& loss, Expr prediction, Expr label, Expr sample_weight) {
+  const auto minimized = MinimizeLoss(loss, prediction, label, sample_weight);
+  if (minimized.ok()) return *minimized;
+  builder_.Fail(Annotate(minimized.status(), fmt::format("loss {}", loss.name)));
+  return Expr();
+}
+
+Expr StepTrace::MinimizeSums(Expr total, Expr weight, double per_record, Expr batch) {
+  for (const auto& [variable, penalty] : penalties_) total = total + weight * penalty;
+  if (per_record > 0) {
+    builder_.AddMetric("loss", total, weight);
+  } else {
+    const Expr records = DimSize(batch, 0);
+    builder_.AddMetric("loss", records * (total / weight), records);
+  }
+  if (mode_ == StepMode::kTrain) {
+    builder_.SetLoss(weight);
+    const auto trainable = [this](std::string_view name) { return !frozen_.contains(name); };
+    builder_.Fail(PushGradients(&builder_, total, trainable));
+  }
+  return total / weight;
+}
+
+void StepTrace::Metric(const KerasClass& metric, Expr prediction, Expr label, Expr sample_weight) {
   auto config = CompleteConfig(Metrics(), metric.config());
-  auto value = config.ok() ? MakeMetric(*config, {OutputOf(prediction), label, {}})
+  auto value = config.ok() ? MakeMetric(*config, {OutputOf(prediction), label, sample_weight})
                            : absl::StatusOr<MetricValue>(config.status());
   if (!value.ok()) {
     builder_.Fail(Annotate(value.status(), fmt::format("metric {}", metric.name)));

@@ -37,16 +37,23 @@ class StepTrace {
   // get a gradient.
   Expr Lookup(const Variable& table, Expr ids);
 
-  // Keras' loss of each example, for Minimize. As in Keras, a cross entropy starts from the logits
-  // of a prediction that a layer made by sigmoid or softmax.
-  Expr Loss(const KerasClass& loss, Expr prediction, Expr label);
+  // Keras' loss of each example, for Minimize, multiplied by `sample_weight`: [batch], or also the
+  // other axes of the losses; none: 1. As in Keras, a cross entropy starts from the logits of a
+  // prediction that a layer made by sigmoid or softmax. Losses that are no mean of such values
+  // (with another `reduction`, with `ignore_class`, of masked steps) are for the second Minimize:
+  // here they are errors.
+  Expr Loss(const KerasClass& loss, Expr prediction, Expr label, Expr sample_weight = {});
   // Trains every trainable variable that was read so far on the mean of `losses`, which has one
   // value for each example, or several, plus the penalties of the regularizers of layers that were
   // called so far. Adds this loss as the metric "loss" and returns it. Called at most once. In a
   // step for evaluation it trains nothing.
   Expr Minimize(Expr losses);
-  // Adds a metric of Keras under its name, such as "binary_accuracy", or its argument `name`.
-  void Metric(const KerasClass& metric, Expr prediction, Expr label);
+  // The same for the loss of Keras' compile and fit: `reduction` decides how the losses and
+  // weights of a batch become one number, and masked steps do not count.
+  Expr Minimize(const KerasClass& loss, Expr prediction, Expr label, Expr sample_weight = {});
+  // Adds a metric of Keras under its name, such as "binary_accuracy", or its argument `name`. With
+  // weights it is one of Keras' `weighted_metrics`.
+  void Metric(const KerasClass& metric, Expr prediction, Expr label, Expr sample_weight = {});
   // Adds `value` to StepResult::outputs.
   void Output(std::string_view name, Expr value);
 
@@ -60,6 +67,13 @@ class StepTrace {
                                            StepMode mode);
 
   LayerOutput OutputOf(Expr value) const;
+  absl::StatusOr<Expr> LossOf(const KerasClass& loss, Expr prediction, Expr label,
+                              Expr sample_weight) const;
+  absl::StatusOr<Expr> MinimizeLoss(const KerasClass& loss, Expr prediction, Expr label,
+                                    Expr sample_weight);
+  // Adds the penalties and the metric, and pushes the gradients. `per_record`: as in LossSums.
+  // Axis 0 of `batch` are the records.
+  Expr MinimizeSums(Expr total, Expr weight, double per_record, Expr batch);
 
   const int64_t batch_size_;
   const StepMode mode_;

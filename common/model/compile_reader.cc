@@ -1,5 +1,7 @@
 #include "common/model/compile_reader.h"
 
+#include <absl/strings/match.h>
+
 #include <algorithm>
 
 #include "common/model/keras_json/keras_json_file.h"
@@ -150,10 +152,15 @@ absl::Status CompileReader::ReadMetric(const YAML::Node& node, const std::string
                                        bool weighted, v1::CompileSpec* compile) {
   const std::string path = fmt::format("compile.metrics[{}]", compile->metric_classes_size());
   Note(path, LineOf(node));
+  const std::string text = node.IsScalar() ? node.Scalar() : "";
   v1::ClassConfig config;
-  COHORT_RETURN_IF_ERROR(ReadClass(node, path, Metrics(), &config));
-  AddOutputMetric(std::move(config), node.IsScalar() ? node.Scalar() : "", output, weighted,
-                  compile);
+  if (IsChosenAccuracy(text)) {
+    config.set_class_name("accuracy");
+    COHORT_ASSIGN_OR_RETURN(config, CompleteConfig(Metrics(), config));
+  } else {
+    COHORT_RETURN_IF_ERROR(ReadClass(node, path, Metrics(), &config));
+  }
+  AddOutputMetric(std::move(config), text, output, weighted, compile);
   return absl::OkStatus();
 }
 
@@ -218,6 +225,8 @@ absl::Status CompileReader::ReadOptimizerChoice(const YAML::Node& node, const st
   }
   return absl::OkStatus();
 }
+
+bool IsChosenAccuracy(const std::string& text) { return absl::EqualsIgnoreCase(text, "accuracy"); }
 
 void AddOutputMetric(v1::ClassConfig config, const std::string& given, const std::string& output,
                      bool weighted, v1::CompileSpec* compile) {

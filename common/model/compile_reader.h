@@ -51,6 +51,10 @@ class CompileReader : public ClassReader {
   const KerasJsonFile* const keras_json_;
 };
 
+// True if the string of a metric is "accuracy" in any case: as in Keras, "Accuracy" is not the
+// class Accuracy then.
+bool IsChosenAccuracy(const std::string& text);
+
 // Adds a metric of the output `output` ("": the only one). It is reported as Keras does: under the
 // string `given` that names it ("": under its argument `name`), with several outputs as
 // "<output>_<name>"; a weighted metric whose name another one has as "weighted_<name>". `config` is

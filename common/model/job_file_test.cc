@@ -258,6 +258,14 @@ TEST_CASE("a metric is reported under the name that the file gives it") {
   std::vector<std::string> names;
   for (const v1::MetricSpec& m : job->spec.compile().metric_classes()) names.push_back(m.name());
   CHECK(names == std::vector<std::string>{"acc", "BinaryAccuracy", "binary_accuracy", "sure"});
+  // As in Keras, the string is no class.
+  const auto strings = ParseJob(With("[accuracy]", "[Accuracy, {Accuracy: {name: same}}, ce]"), "");
+  REQUIRE(strings.status().message() == "");
+  const auto& metrics = strings->spec.compile().metric_classes();
+  CHECK(metrics[0].name() == "Accuracy");
+  CHECK(metrics[0].metric_class().class_name() == "accuracy");
+  CHECK(metrics[1].metric_class().class_name() == "Accuracy");
+  CHECK(metrics[2].name() == "ce");
 }
 
 TEST_CASE("a job of an older version's manifest gets its classes from the YAML") {

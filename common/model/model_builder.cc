@@ -258,25 +258,12 @@ class ProgramMaker {
     Expr batch;
   };
 
-  // The elements of masked steps do not count (apply_mask of keras/src/losses/loss.py).
-  static absl::Status Mask(Expr mask, LossElements* elements) {
-    COHORT_RETURN_IF_ERROR(CheckMask(mask, elements->values.type()));
-    elements->values = WithoutMasked(elements->values, mask);
-    const Expr counts = BroadcastLike(
-        Cast(MaskOver(mask, elements->values.rank()), elements->values.dtype()), elements->values);
-    elements->mask = elements->mask.valid() ? elements->mask * counts : counts;
-    return absl::OkStatus();
-  }
-
   absl::StatusOr<OutputSums> SumsOf(const GraphOutput& output, const v1::OutputLoss& given) {
     const LayerOutput& prediction = outputs_[static_cast<size_t>(output.layer)];
     COHORT_ASSIGN_OR_RETURN(LossElements elements, ElementwiseLoss(given.loss_class(), prediction,
                                                                    arguments_.at(output.label)));
     if (!elements.values.valid()) return OutputSums{};
-    // A scalar is the loss of a whole batch, which Keras does not mask.
-    if (prediction.mask.valid() && elements.values.rank() > 0) {
-      COHORT_RETURN_IF_ERROR(Mask(prediction.mask, &elements));
-    }
+    COHORT_RETURN_IF_ERROR(MaskLoss(prediction.mask, &elements));
     COHORT_ASSIGN_OR_RETURN(const Expr weight, SampleWeight(output));
     const Expr batch = elements.values.rank() > 0 ? elements.values : prediction.value;
     COHORT_ASSIGN_OR_RETURN(const LossSums sums,

@@ -79,6 +79,39 @@ TEST_CASE("a perceptron: names, initializers, pushes and metrics as in Keras") {
   CHECK(model->predict.outputs[0].name == "dense_1");
 }
 
+// The string "crossentropy" chooses by the shapes of label and prediction.
+TEST_CASE("the loss and the metric crossentropy are those of the shapes") {
+  struct Case {
+    const char* units;
+    std::vector<int64_t> label;
+    const char* chosen;
+  };
+  const std::vector<Case> cases = {{"1", {}, "binary_crossentropy"},
+                                   {"1", {1}, "binary_crossentropy"},
+                                   {"3", {}, "sparse_categorical_crossentropy"},
+                                   {"3", {1}, "sparse_categorical_crossentropy"},
+                                   {"3", {3}, "categorical_crossentropy"}};
+  for (const Case& c : cases) {
+    for (const char* from_logits : {"", ", from_logits: true"}) {
+      INFO(c.units << " " << c.label.size() << " " << c.chosen << from_logits);
+      const std::vector<FeatureType> features = {{"x", DType::kFloat32, {4}},
+                                                 {"y", DType::kFloat32, c.label}};
+      const auto with = [&](const std::string& name) {
+        return Build(
+            fmt::format("  sequential:\n    - Dense: {{units: {}}}\n", c.units),
+            fmt::format("loss: {}, metrics: [{{{}: {{name: m}}}}]{}", name, name, from_logits),
+            features);
+      };
+      const auto chosen = with("crossentropy");
+      const auto explicitly = with(c.chosen);
+      REQUIRE(chosen.status().message() == "");
+      REQUIRE(explicitly.status().message() == "");
+      CHECK(Fingerprint(chosen->train) == Fingerprint(explicitly->train));
+      CHECK(Fingerprint(chosen->eval) == Fingerprint(explicitly->eval));
+    }
+  }
+}
+
 // A job of these keys, over kFloats.
 absl::StatusOr<BuiltModel> BuildMixed(const std::string& precision) {
   auto job = ParseJob("mixed_precision: " + precision + R"(

@@ -90,6 +90,12 @@ def main():
             "Model.evaluate": function_arguments(keras.Model.evaluate),
             "Model.predict": function_arguments(keras.Model.predict),
         },
+        # What compile takes as a string. The base classes do nothing.
+        "strings": {
+            "Losses": sorted(set(keras.src.losses.ALL_OBJECTS_DICT) - {"Loss", "LossFunctionWrapper"}),
+            "Metrics": sorted(set(keras.src.metrics.ALL_OBJECTS_DICT)
+                              - {"Metric", "metric", "MeanMetricWrapper", "mean_metric_wrapper"}),
+        },
         "tf.distribute": sorted(
             [name for name in public(distribute) if name not in ("experimental", "cluster_resolver", "coordinator")]
             + ["Strategy." + name for name in public(distribute.Strategy)]

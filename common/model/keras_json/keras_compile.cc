@@ -84,9 +84,11 @@ absl::Status AddMetrics(const Json& value, const std::string& output, bool is_on
     }
     return absl::OkStatus();
   }
-  COHORT_ASSIGN_OR_RETURN(v1::ClassConfig config, ReadKerasClass(value, Metrics()));
-  AddOutputMetric(std::move(config), value.is_string() ? value.get<std::string>() : "",
-                  is_only ? "" : output, weighted, compile);
+  const std::string text = value.is_string() ? value.get<std::string>() : "";
+  COHORT_ASSIGN_OR_RETURN(
+      v1::ClassConfig config,
+      ReadKerasClass(IsChosenAccuracy(text) ? Json("accuracy") : value, Metrics()));
+  AddOutputMetric(std::move(config), text, is_only ? "" : output, weighted, compile);
   return absl::OkStatus();
 }
 

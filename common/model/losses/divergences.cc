@@ -21,7 +21,7 @@ absl::StatusOr<Expr> ElementwisePoisson(const Config&, LayerOutput prediction, E
 }  // namespace
 
 LossClass KLDivergenceLoss() {
-  return {.schema = LossSchema("KLDivergence", {"kld", "KLD"},
+  return {.schema = LossSchema("KLDivergence", {"kld", "KLD", "kullback_leibler_divergence"},
                                "sum(label * log(label / prediction)) of two distributions.", {}),
           .elementwise = ElementwiseKlDivergence};
 }

@@ -18,10 +18,10 @@ absl::StatusOr<Expr> ElementwiseHuber(const Config& config, LayerOutput predicti
 }  // namespace
 
 LossClass HuberLoss() {
-  return {
-      .schema = LossSchema("Huber", {}, "Half of the squared error; linear for errors above delta.",
-                           {Float("delta", "Where the loss becomes linear.").Default(1.0)}),
-      .elementwise = ElementwiseHuber};
+  return {.schema = LossSchema("Huber", {"huber_loss"},
+                               "Half of the squared error; linear for errors above delta.",
+                               {Float("delta", "Where the loss becomes linear.").Default(1.0)}),
+          .elementwise = ElementwiseHuber};
 }
 
 }  // namespace cohort

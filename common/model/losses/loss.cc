@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "common/graph/expr.h"
+#include "common/model/layers/masks.h"
 #include "common/model/losses/sample_weight.h"
 
 namespace cohort {
@@ -44,6 +45,18 @@ absl::StatusOr<LossElements> ElementwiseLoss(const v1::ClassConfig& config, Laye
                            TypeToString(prediction.value.type()));
   }
   return loss->elementwise(Config(config), prediction, label);
+}
+
+absl::Status MaskLoss(Expr mask, LossElements* elements) {
+  if (!mask.valid() || !elements->values.valid() || elements->values.rank() == 0) {
+    return absl::OkStatus();
+  }
+  COHORT_RETURN_IF_ERROR(CheckMask(mask, elements->values.type()));
+  elements->values = WithoutMasked(elements->values, mask);
+  const Expr counts = BroadcastLike(
+      Cast(MaskOver(mask, elements->values.rank()), elements->values.dtype()), elements->values);
+  elements->mask = elements->mask.valid() ? elements->mask * counts : counts;
+  return absl::OkStatus();
 }
 
 namespace {

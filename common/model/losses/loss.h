@@ -61,6 +61,11 @@ Argument LastAxisArgument();  // `axis`: only -1
 absl::StatusOr<LossElements> ElementwiseLoss(const v1::ClassConfig& config, LayerOutput prediction,
                                              Expr label);
 
+// The elements of steps that the prediction masks do not count (apply_mask of
+// keras/src/losses/loss.py). A scalar is the loss of a whole batch, which Keras does not mask.
+// `mask` may be none. Errors: those of CheckMask.
+absl::Status MaskLoss(Expr mask, LossElements* elements);
+
 // A loss as two sums over a batch: total / weight is the loss.
 struct LossSums {
   Expr total;

@@ -7,6 +7,7 @@
   X(CategoricalFocalCrossentropy)       \
   X(CategoricalGeneralizedCrossEntropy) \
   X(CategoricalHinge)                   \
+  X(ChosenCrossentropy)                 \
   X(CosineSimilarity)                   \
   X(Dice)                               \
   X(Hinge)                              \

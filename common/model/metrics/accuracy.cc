@@ -85,7 +85,7 @@ MetricClass AccuracyMetric() {
 // The string "accuracy" is no class of Keras; its class Accuracy is another metric.
 MetricClass ChosenAccuracyMetric() {
   return {.schema = MetricSchema(
-              "accuracy", {"acc"},
+              "accuracy", {"acc", "ACC", "Acc"},
               "BinaryAccuracy, CategoricalAccuracy or SparseCategoricalAccuracy, by the "
               "shapes of label and prediction.",
               {}),

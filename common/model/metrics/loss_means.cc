@@ -43,6 +43,14 @@ MetricClass BinaryCrossentropyMetric() {
                   {FromLogitsArgument(), LabelSmoothingArgument()});
 }
 
+// The string "crossentropy", which is no class of Keras.
+MetricClass ChosenCrossentropyMetric() {
+  return MakeMean("crossentropy", "crossentropy", {"ce", "CE", "Crossentropy", "CrossEntropy"},
+                  "BinaryCrossentropy, CategoricalCrossentropy or SparseCategoricalCrossentropy, "
+                  "by the shapes of label and prediction.",
+                  {FromLogitsArgument()});
+}
+
 MetricClass CategoricalCrossentropyMetric() {
   return MakeMean("CategoricalCrossentropy", "CategoricalCrossentropy", {},
                   "Mean cross entropy of one-hot labels.",
@@ -58,7 +66,7 @@ MetricClass SparseCategoricalCrossentropyMetric() {
 }
 
 MetricClass KLDivergenceMetric() {
-  return MakeMean("KLDivergence", "KLDivergence", {},
+  return MakeMean("KLDivergence", "KLDivergence", {"kld", "KLD", "kullback_leibler_divergence"},
                   "Mean Kullback-Leibler divergence of label and prediction.");
 }
 

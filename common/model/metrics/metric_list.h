@@ -11,6 +11,7 @@
   X(CategoricalCrossentropy)       \
   X(CategoricalHinge)              \
   X(ChosenAccuracy)                \
+  X(ChosenCrossentropy)            \
   X(ConcordanceCorrelation)        \
   X(CosineSimilarity)              \
   X(F1Score)                       \
