@@ -25,12 +25,8 @@ LayerClass AlphaDropoutLayer() {
   return {.schema = LayerSchema(
               "AlphaDropout",
               "Sets random elements to the limit of selu in training; keeps mean and variance.",
-              {Float("rate", "Share of the elements.").Below(0, 1),
-               Ints("noise_shape",
-                    "Shape of the mask: 1 for an axis that shares it, none for the others.")
-                   .Optional()
-                   .NoneItems(),
-               Int("seed", "Combined with the seed of the job; none counts as 0.").Optional()}),
+              {Float("rate", "Share of the elements.").Below(0, 1), NoiseShapeArgument(),
+               DropoutSeedArgument()}),
           .mask = MaskRule::kPass,
           .build = BuildAlphaDropout};
 }

@@ -14,11 +14,7 @@ LayerClass DropoutLayer() {
   return {.schema = LayerSchema(
               "Dropout", "Sets random elements to 0 in training, and scales the others.",
               {Float("rate", "Share of the elements that become 0.").Between(0, 1),
-               Ints("noise_shape",
-                    "Shape of the mask: 1 for an axis that shares it, none for the others.")
-                   .Optional()
-                   .NoneItems(),
-               Int("seed", "Combined with the seed of the job; none counts as 0.").Optional()}),
+               NoiseShapeArgument(), DropoutSeedArgument()}),
           .mask = MaskRule::kPass,
           .build = BuildDropout};
 }

@@ -32,6 +32,17 @@ absl::StatusOr<Expr> OnesOf(Expr x, std::span<const int64_t> noise_shape) {
 
 }  // namespace
 
+Argument NoiseShapeArgument() {
+  return Ints("noise_shape",
+              "Shape of the mask: 1 for an axis that shares it, none for the others.")
+      .Optional()
+      .NoneItems();
+}
+
+Argument DropoutSeedArgument() {
+  return Int("seed", "Combined with the seed of the job; none counts as 0.").Optional();
+}
+
 absl::StatusOr<LayerOutput> DropOut(LayerContext* context, std::span<const int64_t> noise_shape) {
   const double rate = context->config.Float("rate");
   if (!context->training || rate == 0) return context->inputs[0];

@@ -10,6 +10,10 @@
 
 namespace cohort {
 
+// Arguments of layers that drop out.
+Argument NoiseShapeArgument();
+Argument DropoutSeedArgument();
+
 // Dropout of input 0 by the arguments `rate` and `seed`. The mask has the size `noise_shape[i]`
 // along axis i, 1 or that of the input, which -1 stands for; empty: the shape of the input. Outside
 // training it does nothing. Errors: InvalidArgument for another shape.

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "common/graph/expr.h"
-#include "common/model/layers/layer.h"
+#include "common/model/layers/dropout_mask.h"
 
 namespace cohort {
 namespace {
@@ -18,10 +18,10 @@ absl::StatusOr<LayerOutput> BuildGaussianDropout(LayerContext* context) {
 }  // namespace
 
 LayerClass GaussianDropoutLayer() {
-  return {.schema = LayerSchema(
-              "GaussianDropout", "Multiplies by normal numbers of mean 1 in training.",
-              {Float("rate", "Their variance is rate / (1 - rate).").Below(0, 1),
-               Int("seed", "Combined with the seed of the job; none counts as 0.").Optional()}),
+  return {.schema =
+              LayerSchema("GaussianDropout", "Multiplies by normal numbers of mean 1 in training.",
+                          {Float("rate", "Their variance is rate / (1 - rate).").Below(0, 1),
+                           DropoutSeedArgument()}),
           .mask = MaskRule::kPass,
           .build = BuildGaussianDropout};
 }

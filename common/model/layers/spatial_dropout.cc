@@ -8,7 +8,7 @@ namespace {
 
 std::vector<Argument> SpatialDropoutArguments() {
   return {Float("rate", "Share of the channels that become 0.").Between(0, 1),
-          Int("seed", "Combined with the seed of the job; none counts as 0.").Optional()};
+          DropoutSeedArgument()};
 }
 
 LayerClass SpatialDropout(std::string_view name, std::vector<Argument> arguments,
