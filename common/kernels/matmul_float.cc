@@ -8,59 +8,22 @@
 // foreach_target.h first.
 #include <hwy/highway.h>
 
+#include "common/kernels/product_tile-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace cohort {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // Tiles are of the transposed product: their rows are rows of b, their columns rows of a, which are
-// packed side by side. So b is read once, and as it lies in memory. Sums of a tile stay in
-// registers, of which AVX-512 has 32 and older instruction sets 16.
-constexpr int64_t kTileRows = HWY_TARGET <= HWY_AVX3 ? 6 : 4;
-constexpr int64_t kTileVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
-constexpr int64_t kColumns = 64;    // rows of a that are packed together; at least a tile
-constexpr int64_t kDepth = 256;     // products that are added at a time
-constexpr int64_t kGroupRows = 48;  // rows of b whose results are transposed together
+// packed side by side. So b is read once, and as it lies in memory.
+constexpr int64_t kColumns = kPackedColumns;  // rows of a
+constexpr int64_t kDepth = 256;               // products that are added at a time
+constexpr int64_t kGroupRows = 48;            // rows of b whose results are transposed together
 
 using D = hn::ScalableTag<float>;
 
-// sums[rows, columns] (+)= rows[rows, depth] packed[depth, columns], for columns of `vectors`
-// vectors.
-template <int64_t kRows, int64_t kVectors>
-HWY_INLINE void MultiplyTile(const float* rows, int64_t row_step, const float* packed,
-                             int64_t depth, bool add, float* sums) {
-  const D d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  hn::Vec<D> tile[kRows][kVectors];
-#pragma GCC unroll 8
-  for (int64_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 8
-    for (int64_t v = 0; v < kVectors; ++v) {
-      tile[r][v] = add ? hn::LoadU(d, sums + r * kColumns + v * lanes) : hn::Zero(d);
-    }
-  }
-  for (int64_t p = 0; p < depth; ++p, packed += kColumns) {
-    hn::Vec<D> columns[kVectors];
-#pragma GCC unroll 8
-    for (int64_t v = 0; v < kVectors; ++v) columns[v] = hn::LoadU(d, packed + v * lanes);
-#pragma GCC unroll 8
-    for (int64_t r = 0; r < kRows; ++r) {
-      const auto factor = hn::Set(d, rows[r * row_step + p]);
-#pragma GCC unroll 8
-      for (int64_t v = 0; v < kVectors; ++v)
-        tile[r][v] = hn::MulAdd(factor, columns[v], tile[r][v]);
-    }
-  }
-#pragma GCC unroll 8
-  for (int64_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 8
-    for (int64_t v = 0; v < kVectors; ++v) {
-      hn::StoreU(tile[r][v], d, sums + r * kColumns + v * lanes);
-    }
-  }
-}
-
-// The same for any number of rows and columns. Whole vectors of columns are computed.
+// MultiplyTile for any number of rows and columns. Whole vectors of columns are computed.
 template <int64_t kVectors>
 HWY_INLINE void MultiplyVectors(int64_t count, const float* rows, int64_t row_step,
                                 const float* packed, int64_t depth, bool add, float* sums) {

@@ -9,56 +9,12 @@
 #include <hwy/highway.h>
 
 #include "common/kernels/float_math-inl.h"
-
-#ifndef COHORT_COMMON_KERNELS_RECURRENCE_FLOAT_PANEL_
-#define COHORT_COMMON_KERNELS_RECURRENCE_FLOAT_PANEL_
-namespace cohort {
-constexpr int64_t kPanel = 64;  // columns of a packed matrix that lie together, row by row
-}  // namespace cohort
-#endif
+#include "common/kernels/product_tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace cohort {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-// Sums of a tile stay in registers, of which AVX-512 has 32 and older instruction sets 16.
-constexpr int64_t kTileRows = HWY_TARGET <= HWY_AVX3 ? 6 : 4;
-constexpr int64_t kTileVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
-
-// sums[rows, vectors] = a[rows, k] packed.
-template <int64_t kRows, int64_t kVectors>
-HWY_INLINE void MultiplyTile(const float* a, int64_t a_step, const float* packed, int64_t k,
-                             float* sums) {
-  const D d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  V tile[kRows][kVectors];
-#pragma GCC unroll 8
-  for (int64_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 8
-    for (int64_t v = 0; v < kVectors; ++v) tile[r][v] = hn::Zero(d);
-  }
-  for (int64_t p = 0; p < k; ++p, packed += kPanel) {
-    V columns[kVectors];
-#pragma GCC unroll 8
-    for (int64_t v = 0; v < kVectors; ++v) columns[v] = hn::LoadU(d, packed + v * lanes);
-#pragma GCC unroll 8
-    for (int64_t r = 0; r < kRows; ++r) {
-      const auto factor = hn::Set(d, a[r * a_step + p]);
-#pragma GCC unroll 8
-      for (int64_t v = 0; v < kVectors; ++v) {
-        tile[r][v] = hn::MulAdd(factor, columns[v], tile[r][v]);
-      }
-    }
-  }
-#pragma GCC unroll 8
-  for (int64_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 8
-    for (int64_t v = 0; v < kVectors; ++v) {
-      hn::StoreU(tile[r][v], d, sums + r * kPanel + v * lanes);
-    }
-  }
-}
 
 // The columns of one panel, in whole vectors.
 template <int64_t kRows>
@@ -67,19 +23,19 @@ HWY_INLINE void MultiplyPanel(const float* a, int64_t a_step, const float* packe
   const auto lanes = static_cast<int64_t>(hn::Lanes(D()));
   int64_t at = 0;
   for (; at + (kTileVectors - 1) * lanes < columns; at += kTileVectors * lanes) {
-    MultiplyTile<kRows, kTileVectors>(a, a_step, packed + at, k, sums + at);
+    MultiplyTile<kRows, kTileVectors>(a, a_step, packed + at, k, /*add=*/false, sums + at);
   }
   for (; at < columns; at += lanes) {
-    MultiplyTile<kRows, 1>(a, a_step, packed + at, k, sums + at);
+    MultiplyTile<kRows, 1>(a, a_step, packed + at, k, /*add=*/false, sums + at);
   }
 }
 
 void MultiplyPacked(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_step,
                     const float* packed, const float* from, int64_t from_step, float* c,
                     int64_t c_step) {
-  alignas(64) float sums[kTileRows * kPanel];
-  for (int64_t column = 0; column < n; column += kPanel, packed += k * kPanel) {
-    const int64_t columns = std::min(kPanel, n - column);
+  alignas(64) float sums[kTileRows * kPackedColumns];
+  for (int64_t column = 0; column < n; column += kPackedColumns, packed += k * kPackedColumns) {
+    const int64_t columns = std::min(kPackedColumns, n - column);
     for (int64_t row = 0; row < m;) {
       const int64_t rows = m - row >= kTileRows ? kTileRows : m - row >= 2 ? 2 : 1;
       const float* const block = a + row * a_step;
@@ -93,7 +49,7 @@ void MultiplyPacked(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_s
       for (int64_t r = 0; r < rows; ++r) {
         const float* const old = from + (row + r) * from_step + column;
         float* const to = c + (row + r) * c_step + column;
-        for (int64_t j = 0; j < columns; ++j) to[j] = old[j] + sums[r * kPanel + j];
+        for (int64_t j = 0; j < columns; ++j) to[j] = old[j] + sums[r * kPackedColumns + j];
       }
       row += rows;
     }
@@ -218,16 +174,18 @@ HWY_EXPORT(GruRow);
 HWY_EXPORT(GruGradRow);
 HWY_EXPORT(SimpleRnnGradRow);
 
-int64_t PackedFloats(int64_t k, int64_t n) { return (n + kPanel - 1) / kPanel * kPanel * k; }
+int64_t PackedFloats(int64_t k, int64_t n) {
+  return (n + kPackedColumns - 1) / kPackedColumns * kPackedColumns * k;
+}
 
 void PackFloat(const float* b, bool transposed, int64_t k, int64_t n, float* packed) {
-  for (int64_t column = 0; column < n; column += kPanel) {
-    const int64_t columns = std::min(kPanel, n - column);
-    for (int64_t p = 0; p < k; ++p, packed += kPanel) {
+  for (int64_t column = 0; column < n; column += kPackedColumns) {
+    const int64_t columns = std::min(kPackedColumns, n - column);
+    for (int64_t p = 0; p < k; ++p, packed += kPackedColumns) {
       for (int64_t j = 0; j < columns; ++j) {
         packed[j] = transposed ? b[(column + j) * k + p] : b[p * n + column + j];
       }
-      std::fill(packed + columns, packed + kPanel, 0.0f);
+      std::fill(packed + columns, packed + kPackedColumns, 0.0f);
     }
   }
 }
