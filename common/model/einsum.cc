@@ -44,11 +44,23 @@ absl::StatusOr<std::string> ExpandEllipsis(std::string_view term, size_t rank) {
   return labels;
 }
 
+// Axes of 1 move without a copy.
 Labeled Ordered(const Labeled& x, const std::string& order) {
-  if (x.labels == order) return x;
-  std::vector<int64_t> perm;
-  for (const char label : order) perm.push_back(static_cast<int64_t>(x.labels.find(label)));
-  return {Transpose(x.value, std::move(perm)), order};
+  if (x.labels == order || !x.value.valid()) return {x.value, order};
+  const std::vector<Dim> dims = x.value.type().dims;
+  std::vector<int64_t> perm, sizes;
+  size_t last = 0;
+  bool copies = false;
+  for (const char label : order) {
+    const size_t axis = x.labels.find(label);
+    perm.push_back(static_cast<int64_t>(axis));
+    sizes.push_back(dims[axis].bounded() ? -1 : dims[axis].size);
+    if (dims[axis] == Dim{1, 0}) continue;
+    copies = copies || axis < last;
+    last = axis;
+  }
+  if (copies) return {Transpose(x.value, std::move(perm)), order};
+  return {Reshape(x.value, std::move(sizes)), order};
 }
 
 // Sums over the axes that are not wanted.
@@ -84,6 +96,14 @@ void AddDims(const std::string& labels, const SizeOfLabel& sizes, std::vector<in
   }
 }
 
+// True if an operand with these labels is multiplied as both + summed + own instead of both + own +
+// summed: then it is copied less, or row by row.
+bool SummedFirst(const std::string& labels, const std::string& both, const std::string& own,
+                 const std::string& summed) {
+  if (own.empty() || summed.empty() || labels == both + own + summed) return false;
+  return labels == both + summed + own || labels.back() == own.back();
+}
+
 // The product of two values, summed over the labels that `wanted` lacks.
 absl::StatusOr<Labeled> Product(Labeled a, Labeled b, const std::string& wanted,
                                 const SizeOfLabel& sizes) {
@@ -104,8 +124,11 @@ absl::StatusOr<Labeled> Product(Labeled a, Labeled b, const std::string& wanted,
     std::swap(left, right);
   }
   const int64_t m = Joined(left, sizes), k = Joined(summed, sizes), n = Joined(right, sizes);
-  a = Ordered(a, both + left + summed);
-  b = Ordered(b, both + right + summed);
+  // Only the first axis of a matrix may have the size of the batch.
+  const bool ta = m >= 0 && SummedFirst(a.labels, both, left, summed);
+  const bool tb = !SummedFirst(b.labels, both, right, summed);
+  a = Ordered(a, both + (ta ? summed + left : left + summed));
+  b = Ordered(b, both + (tb ? right + summed : summed + right));
   if (!a.value.valid() || !b.value.valid()) return Labeled{};
   Labeled y{{}, both + left + right};
   std::vector<int64_t> dims;
@@ -114,11 +137,12 @@ absl::StatusOr<Labeled> Product(Labeled a, Labeled b, const std::string& wanted,
     return InvalidArgument("it sums over the batch, or multiplies batches with each other");
   }
   if (both.empty()) {
-    y.value = MatMul(Reshape(a.value, {m, k}), Reshape(b.value, {n, k}), false, true);
+    y.value = MatMul(Reshape(a.value, ta ? Dims{k, m} : Dims{m, k}),
+                     Reshape(b.value, tb ? Dims{n, k} : Dims{k, n}), ta, tb);
   } else {
     const int64_t count = Joined(both, sizes);
-    y.value =
-        BatchMatMul(Reshape(a.value, {count, m, k}), Reshape(b.value, {count, n, k}), false, true);
+    y.value = BatchMatMul(Reshape(a.value, ta ? Dims{count, k, m} : Dims{count, m, k}),
+                          Reshape(b.value, tb ? Dims{count, n, k} : Dims{count, k, n}), ta, tb);
   }
   y.value = Reshape(y.value, std::move(dims));
   return y;

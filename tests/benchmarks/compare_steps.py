@@ -21,6 +21,9 @@ JOBS = {
     "recommender": ("batch_size: 32", "{RMSprop: {learning_rate: 0.1}}", "binary_crossentropy", (30, 30)),
     "mlp": ("batch_size: 32", "Adam", "sparse_categorical_crossentropy", (4, 4)),
     "cnn": ("batch_size: 64", "{SGD: {learning_rate: 0.01}}", "sparse_categorical_crossentropy", (0.95, 1.1)),
+    "lstm": ("batch_size: 32", "{SGD: {learning_rate: 0.01}}", "sparse_categorical_crossentropy", (1.0, 1.0)),
+    "gru": ("batch_size: 32", "{SGD: {learning_rate: 0.01}}", "sparse_categorical_crossentropy", (1.0, 1.0)),
+    "transformer": ("batch_size: 32", "{SGD: {learning_rate: 0.01}}", "sparse_categorical_crossentropy", (1.0, 1.0)),
     "mobilenet_v2": ("batch_size: 16", "{SGD: {learning_rate: 0.01}}", "sparse_categorical_crossentropy", (1.0, 1.0)),
 }
 JOB = """name: {name}
@@ -53,6 +56,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--python", default="build/venv-steps/bin/python")
+    parser.add_argument("--torch_python", help="an interpreter with torch; without it that of --python")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
@@ -71,7 +75,7 @@ def main():
                 steps = max(5, int(args.seconds * 1e3 / cohort(args.build, job, threads, 5)))
                 for _ in range(args.rounds):
                     ours.append(cohort(args.build, job, threads, min(steps, 100000)))
-                    torch.append(peer(args.python, "torch_steps.py", name, threads, args.seconds))
+                    torch.append(peer(args.torch_python or args.python, "torch_steps.py", name, threads, args.seconds))
                     tensorflow.append(peer(args.python, "tensorflow_steps.py", name, threads, args.seconds))
                 ratios = [min(a, b) / c for a, b, c in zip(torch, tensorflow, ours)]
                 aim = aims[min(threads, 2) - 1]

@@ -28,6 +28,13 @@ def model_of(name):
     if name == "cnn":
         return keras.Sequential([L.Input((28, 28, 1)), L.Conv2D(32, 3, activation="relu"), L.MaxPooling2D(), L.Flatten(),
                                  L.Dense(128, "relu"), L.Dense(10)])
+    if name in ("lstm", "gru"):
+        return keras.Sequential([L.Input((80, 128)), L.LSTM(128) if name == "lstm" else L.GRU(128), L.Dense(10)])
+    if name == "transformer":
+        inputs = L.Input((64, 128))
+        x = L.LayerNormalization()(inputs + L.MultiHeadAttention(4, 32)(inputs, inputs))
+        x = L.LayerNormalization()(x + L.Dense(128)(L.Dense(512, "relu")(x)))
+        return keras.Model(inputs, L.Dense(10)(L.GlobalAveragePooling1D()(x)))
     return keras.applications.MobileNetV2((96, 96, 3), weights=None, classes=10, classifier_activation=None)
 
 
@@ -41,6 +48,9 @@ def setting(name):
                 keras.losses.BinaryCrossentropy(from_logits=True), keras.optimizers.RMSprop(0.1))
     if name == "mlp":
         return model, tf.random.uniform((32, 784)), labels[:32], cross_entropy, keras.optimizers.Adam()
+    if name in ("lstm", "gru", "transformer"):
+        return (model, tf.random.uniform((32, 64 if name == "transformer" else 80, 128)), labels[:32], cross_entropy,
+                keras.optimizers.SGD(0.01))
     shape = (64, 28, 28, 1) if name == "cnn" else (16, 96, 96, 3)
     return model, tf.random.uniform(shape), labels, cross_entropy, keras.optimizers.SGD(0.01)
 

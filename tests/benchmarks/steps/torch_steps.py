@@ -32,6 +32,28 @@ def cnn():
                          nn.ReLU(), nn.Linear(128, 10))
 
 
+class Recurrent(nn.Module):
+    """32 x 80 x 128 to 128 units, of which the last step counts."""
+    def __init__(self, kind):
+        super().__init__()
+        self.layer = kind(128, 128, batch_first=True)
+        self.dense = nn.Linear(128, 10)
+
+    def forward(self, x):
+        return self.dense(self.layer(x)[0][:, -1])
+
+
+class Transformer(nn.Module):
+    """An encoder block: 4 heads of 32, a feed-forward part of 512, normalization after each."""
+    def __init__(self):
+        super().__init__()
+        self.block = nn.TransformerEncoderLayer(128, 4, 512, dropout=0.0, batch_first=True)
+        self.dense = nn.Linear(128, 10)
+
+    def forward(self, x):
+        return self.dense(self.block(x).mean(1))
+
+
 def mobilenet_v2():
     """As keras.applications.MobileNetV2, alpha 1."""
     layers = []
@@ -74,6 +96,10 @@ def setting(name):
         model = mlp()
         return (model, torch.rand(32, 784), torch.randint(0, 10, (32,)), nn.CrossEntropyLoss(),
                 torch.optim.Adam(model.parameters(), foreach=True))
+    if name in ("lstm", "gru", "transformer"):
+        model = Transformer() if name == "transformer" else Recurrent(nn.LSTM if name == "lstm" else nn.GRU)
+        return (model, torch.rand(32, 64 if name == "transformer" else 80, 128), torch.randint(0, 10, (32,)),
+                nn.CrossEntropyLoss(), torch.optim.SGD(model.parameters(), 0.01, foreach=True))
     model, size, batch, channels = (cnn(), 28, 64, 1) if name == "cnn" else (mobilenet_v2(), 96, 16, 3)
     model = model.to(memory_format=torch.channels_last)
     images = torch.rand(batch, channels, size, size).contiguous(memory_format=torch.channels_last)
