@@ -167,9 +167,6 @@ class ClusterCoordinator : public TrainingCluster {
   // Makes every call that waits return Cancelled, now and later. Thread-safe.
   virtual void Interrupt() = 0;
 
-  // While it is paused, no training closure begins; those that run end. Thread-safe.
-  virtual void SetPaused(bool paused) = 0;
-
   // Returns the shards and their servers.
   virtual v1::Layout layout() const = 0;
 };

@@ -61,6 +61,9 @@ class TrainingCluster {
   // changed; if a server is lost, Join returns that error.
   virtual absl::Status SetLearningRate(double rate, bool by_user) = 0;
 
+  // While it is paused, no training closure begins; those that run end.
+  virtual void SetPaused(bool paused) = 0;
+
   // Closures of the job runner that must be scheduled again, by place.
   virtual std::vector<UnfinishedClosure> Unfinished() const = 0;
   // Journals the epoch's metrics and starts those of the next epoch. `record`: what the epoch gave,

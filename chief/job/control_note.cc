@@ -12,6 +12,7 @@ namespace cohort {
 namespace {
 
 constexpr char kName[] = "control_note.json";
+constexpr char kEditedRate[] = "edited_learning_rate";
 
 }  // namespace
 
@@ -31,15 +32,23 @@ absl::StatusOr<ControlNote> ReadControlNote(const std::string& directory) {
     if (!note.contains(key) || !note[key].is_number_unsigned()) return refused();
   }
   if (!note.contains("paused") || !note["paused"].is_boolean()) return refused();
+  const auto rate = note.find(kEditedRate);
+  if (rate != note.end() && !rate->is_string()) return refused();
   return ControlNote{.paused = note["paused"].get<bool>(),
                      .epochs = note["epochs"].get<uint64_t>(),
-                     .epochs_of_file = note["epochs_of_file"].get<uint64_t>()};
+                     .epochs_of_file = note["epochs_of_file"].get<uint64_t>(),
+                     .edited_rate = rate != note.end() ? rate->get<std::string>() : ""};
 }
 
 absl::Status WriteControlNote(const std::string& directory, const ControlNote& note) {
-  const nlohmann::json json = {
+  nlohmann::json json = {
       {"paused", note.paused}, {"epochs", note.epochs}, {"epochs_of_file", note.epochs_of_file}};
+  if (!note.edited_rate.empty()) json[kEditedRate] = note.edited_rate;
   return WriteFileAtomically(JoinPath(directory, kName), json.dump() + "\n");
+}
+
+absl::Status DeleteControlNote(const std::string& directory) {
+  return RemoveFile(JoinPath(directory, kName));
 }
 
 }  // namespace cohort

@@ -29,6 +29,7 @@ class FakeCluster : public TrainingCluster, public CheckpointCatalog {
   std::vector<std::string> calls;
   CoordinatorState now;
   std::vector<UnfinishedClosure> unfinished;
+  bool paused = false;
   std::map<std::string, double> validation = {{"loss", 1.0}};  // result of each validation
   std::function<absl::Status(const std::string& call)> fail;   // runs before the call; may be empty
   BestKeeper* keeper = nullptr;
@@ -47,6 +48,7 @@ class FakeCluster : public TrainingCluster, public CheckpointCatalog {
   absl::Status RestoreFrom(const std::string& checkpoint) override;
   std::vector<UnfinishedClosure> Unfinished() const override { return unfinished; }
   absl::Status SetLearningRate(double rate, bool by_user) override;
+  void SetPaused(bool now_paused) override { paused = now_paused; }
   absl::Status EndEpoch(const v1::EpochRecord* record) override;
   std::vector<v1::EpochRecord> History() const override { return history; }
   absl::Status Shutdown(const std::string&, bool) override { return Called("shutdown"); }

@@ -27,8 +27,9 @@ TEST_CASE("a chief that loses the directory while --fresh deletes leaves what is
     for (const char* name : {"/ckpt-1-1-1", "/ckpt-1-1-2", "/journal"}) {
       std::filesystem::create_directory(dir.path() + name);
     }
-    for (const char* name : {"ckpt-1-1-1/manifest.json", "ckpt-1-1-2/manifest.json",
-                             "journal/journal-1", "journal/journal-2", "journal/generation-2"}) {
+    for (const char* name :
+         {"ckpt-1-1-1/manifest.json", "ckpt-1-1-2/manifest.json", "journal/journal-1",
+          "journal/journal-2", "journal/generation-2", "control_note.json"}) {
       dir.Write(name, "bytes");
     }
     int asked = 0;
@@ -40,7 +41,7 @@ TEST_CASE("a chief that loses the directory while --fresh deletes leaves what is
       return asked++ == allowed ? Aborted("fenced") : absl::OkStatus();
     });
     if (status.ok()) {
-      CHECK(allowed == 4);
+      CHECK(allowed == 5);
       CHECK(FilesIn(dir.path()) == std::set<std::string>{dir / "journal/generation-2"});
       return;
     }

@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "chief/job/control_note.h"
 #include "chief/job/epoch_callbacks.h"
 #include "common/base/crash_point.h"
 #include "common/base/exit_code.h"
@@ -34,6 +35,8 @@ absl::Status DeleteFormerRuns(const std::string& checkpoint_dir, const MayWrite&
   COHORT_RETURN_IF_ERROR(MakeDirectories(journal));
   COHORT_RETURN_IF_ERROR(RemoveFormerNote(checkpoint_dir, may_write));
   COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(checkpoint_dir));
+  COHORT_RETURN_IF_ERROR(may_write());
+  COHORT_RETURN_IF_ERROR(DeleteControlNote(checkpoint_dir));
   for (const CheckpointEntry& entry : entries) {
     COHORT_CRASH_POINT("chief.fresh.deleting");
     COHORT_RETURN_IF_ERROR(may_write());

@@ -26,9 +26,9 @@ struct NewTraining {
   std::vector<KeyChange> changes;
 };
 
-// For --fresh: deletes all checkpoints and journals in `checkpoint_dir`, but not those of former
-// jobs (former_job.h). Calls `may_write` before
-// each deletion and ends with its error.
+// For --fresh: deletes all checkpoints, journals and the control note in `checkpoint_dir`, but not
+// those of former jobs (former_job.h). Calls `may_write` before each deletion and ends with its
+// error.
 absl::Status DeleteFormerRuns(const std::string& checkpoint_dir, const MayWrite& may_write);
 
 // The checkpoint directory of a job. While the object exists, only this chief uses the directory.

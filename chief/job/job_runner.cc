@@ -65,6 +65,7 @@ absl::StatusOr<JobReport> JobRunner::Run() {
   console_.SetActivity("reading its data");
   COHORT_ASSIGN_OR_RETURN(JobPlan plan, JobPlan::Make(options_.job, options_.data));
   plan_ = std::make_unique<JobPlan>(std::move(plan));
+  controls_ = std::make_unique<JobControls>(plan_.get(), &console_);
   for (const std::string& warning : plan_->data_warnings()) console_.Print(warning);
   std::set<int> workers;
   for (const auto& [index, address] : cluster_.tasks(Role::kWorker)) workers.insert(index);
@@ -145,50 +146,6 @@ void JobRunner::TakeReplicasLeft() {
   renumbered_ = true;
 }
 
-absl::Status JobRunner::TakeControlNote() {
-  ControlNote note;
-  if (!fresh_) {
-    COHORT_ASSIGN_OR_RETURN(note, ReadControlNote(directory_->path()));
-    if (!options_.finished_ok && !renumbered_) note.paused = false;
-  }
-  if (note.epochs_of_file != plan_->spec().fit().epochs()) note.epochs = note.epochs_of_file = 0;
-  if (note.epochs > plan_->schedule().epochs) {
-    plan_->SetEpochs(note.epochs);
-    console_.Print(
-        fmt::format("the job has {} epochs: `cohort ctl extend` has added to the {} of "
-                    "the job file",
-                    note.epochs, note.epochs_of_file));
-  }
-  MutexLock lock(&mu_);
-  control_note_ = note;
-  epochs_ = plan_->schedule().epochs;
-  return absl::OkStatus();
-}
-
-absl::Status JobRunner::ChangeControlNote(const std::function<void(ControlNote*)>& change) {
-  ControlNote note;
-  {
-    MutexLock lock(&mu_);
-    note = control_note_;
-  }
-  change(&note);
-  COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(WriteControlNote(directory_->path(), note)));
-  MutexLock lock(&mu_);
-  control_note_ = note;
-  return absl::OkStatus();
-}
-
-void JobRunner::UpdateEpochs(bool ends) {
-  MutexLock lock(&mu_);
-  if (control_note_.epochs > plan_->schedule().epochs) {
-    plan_->SetEpochs(control_note_.epochs);
-  } else if (ends) {
-    training_is_done_ = true;
-  }
-  epochs_ = plan_->schedule().epochs;
-  steps_ = plan_->schedule().steps();
-}
-
 void JobRunner::WriteCallbackFile(const CallbackFile& file) {
   const absl::Status written = WriteFileAtomically(file.path, file.text);
   if (written.ok()) return;
@@ -206,7 +163,9 @@ absl::StatusOr<JobReport> JobRunner::RunPlan() {
   COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(directory.status()));
   directory_ = *std::move(directory);
   TakeReplicasLeft();
-  COHORT_RETURN_IF_ERROR(TakeControlNote());
+  COHORT_RETURN_IF_ERROR(controls_->Read({.directory = directory_->path(),
+                                          .fresh = fresh_,
+                                          .restarted = options_.finished_ok || renumbered_}));
   const bool has_weights = plan_->spec().has_initial_weights();
   if (has_weights && fresh_) COHORT_RETURN_IF_ERROR(CheckInitialWeights());
   console_.SetActivity("reading what " + directory_->path() + " holds");
@@ -217,6 +176,7 @@ absl::StatusOr<JobReport> JobRunner::RunPlan() {
     if (directory_->new_training().has_value()) {
       COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(BeginFromCheckpoint(*directory_->new_training())));
     }
+    COHORT_RETURN_IF_ERROR(controls_->Keep());
     ChooseClosuresPerStep();
     if (directory_->continuation().has_value()) {
       Continue(*directory_->continuation());
@@ -309,12 +269,7 @@ absl::Status JobRunner::BeginFromCheckpoint(const NewTraining& training) {
   COHORT_RETURN_IF_ERROR(WriteInitialValues(*weights, plan_->model().variables, plan_->identity(),
                                             directory_->PathOf(kInitialValuesName)));
   // What `cohort ctl` has changed belongs to the former job.
-  COHORT_RETURN_IF_ERROR(ChangeControlNote([](ControlNote* note) { *note = ControlNote(); }));
-  plan_->SetEpochs(plan_->spec().fit().epochs());
-  {
-    MutexLock lock(&mu_);
-    epochs_ = plan_->schedule().epochs;
-  }
+  COHORT_RETURN_IF_ERROR(controls_->Forget());
   std::string text = fmt::format(
       "this job differs from that of the checkpoints in {}, so it starts from the weights of {}:",
       directory, checkpoint->ToString());
@@ -451,7 +406,9 @@ absl::StatusOr<JobReport> JobRunner::RunInDirectory() {
   console_.SetActivity("starting the cluster");
   JobWalk::Options walk_options = MakeWalkOptions();
   COHORT_ASSIGN_OR_RETURN(ClusterCoordinator* const cluster, StartCluster(&walk_options));
-  COHORT_RETURN_IF_ERROR(ForgetLearningRate(cluster));
+  const auto& from = directory_->continuation();
+  COHORT_RETURN_IF_ERROR(
+      controls_->ApplyEdits(from.has_value() ? from->changes : std::vector<KeyChange>(), cluster));
   const ModeSettings mode = cluster->state().mode;
   if (mode != static_cast<const ModeSettings&>(MakeCoordinatorOptions())) {
     console_.Print(fmt::format(
@@ -466,7 +423,7 @@ absl::StatusOr<JobReport> JobRunner::RunInDirectory() {
                 .metrics = &metrics_log_,
                 .best = best_.get(),
                 .callbacks = callbacks_.get(),
-                .update_epochs = [this](bool ends) { UpdateEpochs(ends); },
+                .update_epochs = [this](bool ends) { controls_->UpdateEpochs(ends); },
                 .write_file = [this](const CallbackFile& file) { WriteCallbackFile(file); }},
                walk_options);
   COHORT_RETURN_IF_ERROR(walk.Run());
@@ -475,16 +432,6 @@ absl::StatusOr<JobReport> JobRunner::RunInDirectory() {
   // An interrupt at this point also ends the tasks. The job is still finished.
   if (!ended.ok() && !absl::IsCancelled(ended)) return ended;
   return report;
-}
-
-// The rate in the job file was edited after the checkpoint: it is the newest wish.
-absl::Status JobRunner::ForgetLearningRate(TrainingCluster* cluster) const {
-  const auto& from = directory_->continuation();
-  if (!from.has_value() || !cluster->state().learning_rate.has_value()) return absl::OkStatus();
-  const bool changed = std::any_of(
-      from->changes.begin(), from->changes.end(),
-      [](const KeyChange& c) { return c.key.starts_with("compile.optimizer.learning_rate"); });
-  return changed ? cluster->SetLearningRate(-1, /*by_user=*/true) : absl::OkStatus();
 }
 
 // `auto` keeps the promise that weights do not depend on the number of replicas, unless the job
@@ -647,16 +594,7 @@ absl::StatusOr<ClusterCoordinator*> JobRunner::StartCluster(JobWalk::Options* wa
                                                   spec.strategy().partitioner(),
                                                   spec.strategy().placement()));
   started_ = true;
-  bool paused = false;
-  {
-    MutexLock lock(&mu_);
-    paused = control_note_.paused;
-    training_is_done_ = false;
-  }
-  if (paused) {
-    cluster->SetPaused(true);
-    console_.Print("the job is paused: `cohort ctl resume` continues it");
-  }
+  controls_->Attach(cluster);
   return cluster;
 }
 
@@ -751,12 +689,10 @@ JobStatus JobRunner::Status() const {
   JobStatus status;
   status.job = plan_->spec().name();
   status.activity = activity();
-  {
-    MutexLock lock(&mu_);
-    status.epochs = epochs_;
-    status.steps = steps_;
-    if (control_note_.paused) status.activity = "paused";
-  }
+  const JobControls::Asked asked = controls_->asked();
+  status.epochs = asked.epochs;
+  status.steps = asked.steps;
+  if (asked.paused) status.activity = "paused";
   status.steps_per_second = console_.steps_per_second();
   if (const auto cluster = coordinator()) {
     status.state = cluster->state();
@@ -814,33 +750,15 @@ absl::StatusOr<double> JobRunner::SetLearningRate(double rate) {
 
 absl::Status JobRunner::SetPaused(bool paused) {
   COHORT_ASSIGN_OR_RETURN(const auto cluster, RunningCluster());
-  COHORT_RETURN_IF_ERROR(ChangeControlNote([&](ControlNote* note) { note->paused = paused; }));
-  cluster->SetPaused(paused);
+  COHORT_RETURN_IF_ERROR(controls_->SetPaused(paused, cluster.get()));
   console_.Print(fmt::format("`cohort ctl {}` at step {}", paused ? "pause" : "resume",
                              cluster->state().steps));
   return absl::OkStatus();
 }
 
 absl::Status JobRunner::Extend(uint64_t epochs) {
-  COHORT_ASSIGN_OR_RETURN(const auto cluster, RunningCluster());
-  {
-    MutexLock lock(&mu_);
-    const uint64_t now = std::max(epochs_, control_note_.epochs);
-    if (epochs <= now) {
-      return InvalidArgument(
-          "the job has {} epochs already, and `--epochs` counts all of them: "
-          "give more",
-          now);
-    }
-    if (training_is_done_) {
-      return FailedPrecondition(
-          "the training has ended: start the job again with `fit: {{epochs: {}}}`", epochs);
-    }
-  }
-  COHORT_RETURN_IF_ERROR(ChangeControlNote([&](ControlNote* note) {
-    note->epochs = epochs;
-    note->epochs_of_file = plan_->spec().fit().epochs();
-  }));
+  COHORT_RETURN_IF_ERROR(RunningCluster().status());
+  COHORT_RETURN_IF_ERROR(controls_->Extend(epochs));
   console_.Print(fmt::format("`cohort ctl extend`: the job has {} epochs", epochs));
   return absl::OkStatus();
 }

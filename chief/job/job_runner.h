@@ -12,9 +12,9 @@
 #include "chief/api/coordinator.h"
 #include "chief/job/best_tracker.h"
 #include "chief/job/checkpoint_news.h"
-#include "chief/job/control_note.h"
 #include "chief/job/job_console.h"
 #include "chief/job/job_control.h"
+#include "chief/job/job_controls.h"
 #include "chief/job/job_directory.h"
 #include "chief/job/job_plan.h"
 #include "chief/job/job_report.h"
@@ -117,13 +117,6 @@ class JobRunner : public ControlledJob {
   // Notes in the directory which replicas are left, for a chief that is restarted.
   void NoteReplicasLeft(const ClusterSpec& left) const;
   void TakeReplicasLeft();
-  // Continues with what `cohort ctl` has changed of the job. A job that a user starts is not
-  // paused.
-  absl::Status TakeControlNote();
-  // Changes what a restarted chief reads.
-  absl::Status ChangeControlNote(const std::function<void(ControlNote*)>& change);
-  // JobWalk::Environment::update_epochs.
-  void UpdateEpochs(bool ends);
   void WriteCallbackFile(const CallbackFile& file);
   // Ends the coordinator and gives the directory back.
   void EndCluster();
@@ -152,7 +145,6 @@ class JobRunner : public ControlledJob {
   void ReportDifferences(const std::string& checkpoint);
   absl::StatusOr<JobReport> RunInDirectory();
   absl::Status OpenMetricsLog();
-  absl::Status ForgetLearningRate(TrainingCluster* cluster) const;
   // True if replicas sum dense gradients in a ring (`strategy.communication`).
   bool UsesRing() const;
   CoordinatorOptions MakeCoordinatorOptions();
@@ -177,6 +169,7 @@ class JobRunner : public ControlledJob {
   MetricsLog metrics_log_;
   CheckpointNews checkpoint_news_;  // the coordinator's thread uses it
   std::unique_ptr<JobPlan> plan_;
+  std::unique_ptr<JobControls> controls_;  // from plan_ on
   std::unique_ptr<JobDirectory> directory_;
   std::unique_ptr<BestTracker> best_;          // null: without keep_best
   std::unique_ptr<EpochCallbacks> callbacks_;  // null: without callbacks
@@ -187,11 +180,6 @@ class JobRunner : public ControlledJob {
   mutable Mutex mu_;
   std::shared_ptr<ClusterCoordinator> coordinator_ ABSL_GUARDED_BY(mu_);
   std::string stopped_at_ ABSL_GUARDED_BY(mu_);  // the checkpoint of Stop; "": not stopped
-  ControlNote control_note_ ABSL_GUARDED_BY(mu_);
-  // Those of plan_->schedule(), which the walk's thread changes for Extend.
-  uint64_t epochs_ ABSL_GUARDED_BY(mu_) = 0;
-  uint64_t steps_ ABSL_GUARDED_BY(mu_) = 0;
-  bool training_is_done_ ABSL_GUARDED_BY(mu_) = false;  // no epochs can be added
 
   std::unique_ptr<AdminServer> control_;  // its threads use all of the above
 };

@@ -80,6 +80,7 @@ class SimulatedCluster : public TrainingCluster {
   }
   std::vector<UnfinishedClosure> Unfinished() const override;
   absl::Status SetLearningRate(double rate, bool by_user) override;
+  void SetPaused(bool paused) override { core_->SetPaused(paused); }
   absl::Status EndEpoch(const v1::EpochRecord* record) override;
   std::vector<v1::EpochRecord> History() const override { return core_->history(); }
   absl::Status Shutdown(const std::string& reason, bool job_finished) override;
