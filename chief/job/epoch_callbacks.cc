@@ -45,8 +45,7 @@ void EpochCallbacks::ContinueFrom(const v1::Manifest* from,
     if (history.empty() || record.epoch() > history.back().epoch()) history.push_back(record);
   }
   decision_ = {};
-  const auto own = static_cast<float>(options_.learning_rate);
-  decision_.learning_rate = options_.float32 ? static_cast<double>(own) : options_.learning_rate;
+  decision_.learning_rate = options_.learning_rate;
   BeginEpoch(0);
   for (const v1::EpochRecord& record : history) Show(record);
   MutexLock lock(&mu_);
@@ -54,7 +53,8 @@ void EpochCallbacks::ContinueFrom(const v1::Manifest* from,
   trained_.Clear();
 }
 
-std::unique_ptr<EpochCallbacks> EpochCallbacks::Of(const v1::JobSpec& job, double learning_rate) {
+std::unique_ptr<EpochCallbacks> EpochCallbacks::Of(const v1::JobSpec& job,
+                                                   std::optional<double> learning_rate) {
   const auto& callbacks = job.fit().callbacks();
   if (callbacks.empty()) return nullptr;
   return std::make_unique<EpochCallbacks>(Options{.configs = {callbacks.begin(), callbacks.end()},
@@ -69,12 +69,12 @@ bool EpochCallbacks::Knows(uint64_t epoch) const {
 
 v1::EpochRecord EpochCallbacks::RecordOf(uint64_t epoch, const std::vector<MetricState>& training,
                                          const std::vector<MetricState>& validation,
-                                         double learning_rate) const {
+                                         std::optional<double> learning_rate) const {
   v1::EpochRecord record;
   record.set_epoch(epoch);
   AddValues(training, "", &record);
   AddValues(validation, "val_", &record);
-  if (sets_learning_rate_) record.set_learning_rate(learning_rate);
+  if (sets_learning_rate_ && learning_rate.has_value()) record.set_learning_rate(*learning_rate);
   return record;
 }
 
@@ -85,10 +85,12 @@ void EpochCallbacks::EndEpoch(v1::EpochRecord record) {
 }
 
 void EpochCallbacks::Show(const v1::EpochRecord& record) {
-  EpochValues epoch{.epoch = record.epoch(), .learning_rate = record.learning_rate()};
+  EpochValues epoch{.epoch = record.epoch()};
+  if (record.has_learning_rate()) {
+    epoch.learning_rate = decision_.learning_rate = record.learning_rate();
+  }
   epoch.values.insert(record.values().begin(), record.values().end());
   decision_.news.clear();
-  if (record.learning_rate() > 0) decision_.learning_rate = record.learning_rate();
   for (const auto& callback : callbacks_) {
     const std::string before = decision_.stop;
     callback->OnEpochEnd(epoch, &decision_);
@@ -99,8 +101,8 @@ void EpochCallbacks::Show(const v1::EpochRecord& record) {
 
 void EpochCallbacks::BeginEpoch(uint64_t epoch) {
   for (const auto& callback : callbacks_) callback->OnEpochBegin(epoch, &decision_);
-  if (!options_.float32) return;
-  decision_.learning_rate = static_cast<double>(static_cast<float>(decision_.learning_rate));
+  auto& rate = decision_.learning_rate;
+  if (options_.float32 && rate.has_value()) rate = static_cast<double>(static_cast<float>(*rate));
 }
 
 std::vector<CallbackFile> EpochCallbacks::Files() const {
@@ -132,7 +134,7 @@ std::string WhyStopped(const v1::Manifest& newest, const v1::JobSpec& job) {
     const bool same = CallbacksText(newest.job_spec()) == CallbacksText(job);
     return same ? newest.stopped() : "";
   }
-  const std::unique_ptr<EpochCallbacks> callbacks = EpochCallbacks::Of(job, 0);
+  const std::unique_ptr<EpochCallbacks> callbacks = EpochCallbacks::Of(job, std::nullopt);
   if (callbacks == nullptr) return "";
   callbacks->ContinueFrom(&newest, {});
   return callbacks->stopped();

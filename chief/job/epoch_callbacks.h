@@ -2,6 +2,7 @@
 #define COHORT_CHIEF_JOB_EPOCH_CALLBACKS_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,12 +23,13 @@ class EpochCallbacks {
  public:
   struct Options {
     std::vector<v1::ClassConfig> configs;  // complete
-    double learning_rate = 0;              // the optimizer's; 0: it has a schedule
+    std::optional<double> learning_rate;   // the optimizer's; nullopt: it has a schedule
     bool float32 = true;                   // Keras keeps the rate in the type of the model
   };
   explicit EpochCallbacks(Options options);
   // Null if the job has no callbacks. `learning_rate`: as in Options.
-  static std::unique_ptr<EpochCallbacks> Of(const v1::JobSpec& job, double learning_rate);
+  static std::unique_ptr<EpochCallbacks> Of(const v1::JobSpec& job,
+                                            std::optional<double> learning_rate);
 
   // The job continues after the epochs of this manifest (null: none) and of `journal`.
   void ContinueFrom(const v1::Manifest* from, const std::vector<v1::EpochRecord>& journal);
@@ -36,15 +38,18 @@ class EpochCallbacks {
   // What an epoch with these metrics gave. Either list may be empty: they are unknown.
   // `learning_rate`: that of its last update.
   v1::EpochRecord RecordOf(uint64_t epoch, const std::vector<MetricState>& training,
-                           const std::vector<MetricState>& validation, double learning_rate) const;
+                           const std::vector<MetricState>& validation,
+                           std::optional<double> learning_rate) const;
   // The epoch has ended.
   void EndEpoch(v1::EpochRecord record);
 
   // Why the training ends before its last epoch; "": it does not.
   const std::string& stopped() const { return decision_.stop; }
-  // The rate of the epoch that follows the history; 0: the optimizer has a schedule, or
-  // no callback sets the rate.
-  double learning_rate() const { return sets_learning_rate_ ? decision_.learning_rate : 0; }
+  // The rate of the epoch that follows the history; nullopt: the optimizer has a schedule, or no
+  // callback sets the rate.
+  std::optional<double> learning_rate() const {
+    return sets_learning_rate_ ? decision_.learning_rate : std::nullopt;
+  }
   // What the callbacks say about the newest epoch, once.
   std::vector<std::string> TakeNews() { return std::exchange(decision_.news, {}); }
   // The files of the callbacks, as they are after the newest epoch.

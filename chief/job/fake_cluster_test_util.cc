@@ -31,6 +31,7 @@ absl::StatusOr<RemoteValue> FakeCluster::Schedule(ClosureSpec spec) {
     std::erase_if(unfinished, [&](const UnfinishedClosure& u) { return u.place == place; });
     now.next_place = std::max(now.next_place, place + spec.steps);
     if (error_.ok()) now.steps += spec.steps;
+    now.last_learning_rate = now.learning_rate;
     now.metrics = {MeanState("loss", 1, 2)};
   } else {
     error_ = Called(fmt::format("validate {}", spec.leases.at(0).begin));
@@ -99,7 +100,6 @@ absl::Status FakeCluster::SetLearningRate(double rate, bool) {
 
 absl::Status FakeCluster::EndEpoch(const v1::EpochRecord* record) {
   ++now.epoch;
-  now.last_learning_rate = now.learning_rate;
   if (record != nullptr) history.push_back(*record);
   now.metrics.clear();
   return Called(fmt::format("end epoch {}", now.epoch));

@@ -112,11 +112,11 @@ std::function<double(uint64_t)> JobPlan::LearningRate() const {
   return [schedule = *schedule](uint64_t step) { return schedule(static_cast<double>(step)); };
 }
 
-double JobPlan::ConstantLearningRate() const {
-  if (model_.optimizers.size() != 1) return 0;
+std::optional<double> JobPlan::ConstantLearningRate() const {
+  if (model_.optimizers.size() != 1) return std::nullopt;
   const auto& arguments = model_.optimizers.front().rule().config();
   const auto rate = arguments.find("learning_rate");
-  if (rate == arguments.end() || !rate->second.has_f()) return 0;
+  if (rate == arguments.end() || !rate->second.has_f()) return std::nullopt;
   // Keras keeps it in the type of the model.
   if (spec().model().dtype() == "float64") return rate->second.f();
   return static_cast<double>(static_cast<float>(rate->second.f()));

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,8 +66,8 @@ class JobPlan {
   void SetClosuresPerStep(uint32_t closures);
   // The learning rate of an iteration of the first optimizer, by its schedule; null if it has none.
   std::function<double(uint64_t)> LearningRate() const;
-  // The learning rate of the only optimizer; 0: it has a schedule, or there are several.
-  double ConstantLearningRate() const;
+  // The learning rate of the only optimizer; nullopt: it has a schedule, or there are several.
+  std::optional<double> ConstantLearningRate() const;
 
  private:
   void AddWarnings(std::string_view data, const Dataset& dataset);

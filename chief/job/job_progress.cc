@@ -32,9 +32,10 @@ void JobProgress::Restart(const CoordinatorState& state) {
 Scalars JobProgress::TakeFigures(const CoordinatorState& state) {
   const CoreCounters& counters = state.counters;
   Scalars figures;
-  if (state.learning_rate.has_value() || options_.first_learning_rate > 0) {
-    figures.emplace_back("learning_rate",
-                         state.learning_rate.value_or(options_.first_learning_rate));
+  const auto& set =
+      state.learning_rate.has_value() ? state.learning_rate : options_.first_learning_rate;
+  if (set.has_value()) {
+    figures.emplace_back("learning_rate", *set);
   } else if (options_.learning_rate) {
     figures.emplace_back("learning_rate", options_.learning_rate(state.iteration));
   }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "chief/api/coordinator_state.h"
@@ -24,8 +25,8 @@ class JobProgress {
     // The learning rate of an iteration by the optimizer's schedule, for the records. Null: it has
     // none, and records have the rates that were set.
     std::function<double(uint64_t)> learning_rate;
-    // The optimizer's own rate, if callbacks change it; 0: they do not.
-    double first_learning_rate = 0;
+    // The optimizer's own rate, if callbacks change it; nullopt: they do not.
+    std::optional<double> first_learning_rate;
   };
   JobProgress(const JobSchedule* schedule, Options options, const Clock* clock, Logger* log,
               JobConsole* console, MetricsLog* metrics)

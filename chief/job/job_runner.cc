@@ -700,9 +700,8 @@ JobStatus JobRunner::Status() const {
     status.learning_rate = status.state->learning_rate;
     if (!status.learning_rate.has_value()) {
       const auto schedule = plan_->LearningRate();
-      const double rate =
+      status.learning_rate =
           schedule ? schedule(status.state->iteration) : plan_->ConstantLearningRate();
-      if (rate > 0) status.learning_rate = rate;
     }
   }
   return status;

@@ -124,9 +124,10 @@ absl::Status JobWalk::CloseWithCallbacks(uint64_t epoch) {
   const uint64_t finished = epoch + 1;
   COHORT_RETURN_IF_ERROR(Validate(finished));
   const bool validated = env_.schedule->ValidatesAfter(finished);
+  const std::optional<double> rate = env_.cluster->state().last_learning_rate;
   const v1::EpochRecord record = env_.callbacks->RecordOf(
       finished, training_metrics_, validated ? validation_.metrics() : std::vector<MetricState>(),
-      env_.cluster->state().last_learning_rate.value_or(learning_rate_));
+      rate.has_value() ? rate : learning_rate_);
   env_.callbacks->EndEpoch(record);
   for (const std::string& line : env_.callbacks->TakeNews()) {
     env_.console->Print(line);
@@ -147,10 +148,12 @@ absl::Status JobWalk::CloseWithCallbacks(uint64_t epoch) {
 
 absl::Status JobWalk::ApplyLearningRate() {
   if (env_.callbacks == nullptr) return absl::OkStatus();
-  const double wanted = env_.callbacks->learning_rate();
-  const double now = env_.cluster->state().learning_rate.value_or(learning_rate_);
-  if (wanted <= 0 || wanted == now) return absl::OkStatus();
-  const absl::Status status = env_.cluster->SetLearningRate(wanted, /*by_user=*/false);
+  const std::optional<double> wanted = env_.callbacks->learning_rate();
+  const std::optional<double> set = env_.cluster->state().learning_rate;
+  if (!wanted.has_value() || wanted == (set.has_value() ? set : learning_rate_)) {
+    return absl::OkStatus();
+  }
+  const absl::Status status = env_.cluster->SetLearningRate(*wanted, /*by_user=*/false);
   if (status.ok()) return status;
   // If a server is lost, Join returns that error.
   COHORT_RETURN_IF_ERROR(env_.cluster->Join());

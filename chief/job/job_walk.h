@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,7 +49,7 @@ class JobWalk {
     Validation::Step validation;
     CheckpointPolicy::Options checkpoints;
     JobProgress::Options progress;
-    double learning_rate = 0;  // the optimizer's own; 0: it has a schedule
+    std::optional<double> learning_rate;  // the optimizer's own; nullopt: it has a schedule
     bool ends_for_lost_server = false;
   };
   // True for the error of a lost server.
@@ -133,7 +134,7 @@ class JobWalk {
 
   const Environment env_;
   const std::string job_name_;
-  const double learning_rate_;  // Options::learning_rate
+  const std::optional<double> learning_rate_;  // Options::learning_rate
   const bool ends_for_lost_server_;
   CheckpointPolicy policy_;
   EpochRunner epochs_;

@@ -154,6 +154,29 @@ TEST_CASE("LearningRateScheduler sets a rate before the first checkpoint") {
   CHECK(std::ranges::count(job.cluster.calls, "set learning rate 0.125") == 1);
 }
 
+TEST_CASE("a learning rate of 0 is a rate") {
+  WalkedJob job;
+  job.schedule.epochs = 3;
+  SECTION("of a schedule that warms up") {
+    v1::ConfigValue schedule;
+    for (const double number : {0.0, 0.0, 1.0, 0.25}) {
+      *schedule.mutable_list()->add_values() = ConfigOf(number);
+    }
+    job.Use({CallbackOf("LearningRateScheduler", {{"schedule", schedule}})});
+    REQUIRE(job.Run().ok());
+    CHECK(job.cluster.calls.front() == "set learning rate 0");
+    CHECK(job.cluster.history.at(1).learning_rate() == 0.25);
+  }
+  SECTION("of a user, which a callback keeps") {
+    job.Use({CallbackOf("ReduceLROnPlateau", {{"mode", ConfigOf("min")}})});
+    job.cluster.now.learning_rate = 0;
+    REQUIRE(job.Run().ok());
+    CHECK(job.cluster.now.learning_rate == 0);
+  }
+  CHECK(job.cluster.history.at(0).has_learning_rate());
+  CHECK(job.cluster.history.at(0).learning_rate() == 0);
+}
+
 TEST_CASE("a job ends with its best epoch if a callback restores it") {
   WalkedJob job;
   job.schedule.epochs = 9;

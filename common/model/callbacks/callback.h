@@ -24,14 +24,15 @@ struct EpochValues {
   uint64_t epoch = 0;  // counted from 1
   // Metrics by name, those of the validation as "val_loss". Without one that is not known.
   std::map<std::string, double> values;
-  double learning_rate = 0;  // that of its last update; 0: unknown
+  std::optional<double> learning_rate;  // that of its last update; nullopt: unknown
 };
 
 // What callbacks decide at the end of an epoch.
 struct EpochDecision {
   std::string stop;  // why the training must end; "": it need not
-  // The learning rate of the next epoch. Callbacks find that of the epoch that has ended.
-  double learning_rate = 0;
+  // The learning rate of the next epoch. Callbacks find that of the epoch that has ended; nullopt:
+  // the optimizer has a schedule.
+  std::optional<double> learning_rate;
   std::vector<std::string> news;  // one line each, for people
 };
 

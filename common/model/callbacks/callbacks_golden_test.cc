@@ -83,7 +83,7 @@ TEST_CASE("ReduceLROnPlateau reduces the rate after the same epochs as in Keras"
     const std::vector<double> rates = RatesOf(c, c["values"].size());
     for (size_t i = 0; i < rates.size(); ++i) {
       callback->OnEpochEnd(EpochOf(i + 1, c["values"][i]), &decision);
-      decision.learning_rate = Kept(decision.learning_rate);
+      decision.learning_rate = Kept(*decision.learning_rate);
       REQUIRE(decision.learning_rate == rates[i]);
     }
   }
@@ -97,7 +97,7 @@ TEST_CASE("LearningRateScheduler sets the rates of its epochs as a function of K
     const std::vector<double> rates = RatesOf(c, 20);
     for (size_t epoch = 0; epoch < rates.size(); ++epoch) {
       callback->OnEpochBegin(epoch, &decision);
-      decision.learning_rate = Kept(decision.learning_rate);
+      decision.learning_rate = Kept(*decision.learning_rate);
       REQUIRE(decision.learning_rate == rates[epoch]);
     }
   }

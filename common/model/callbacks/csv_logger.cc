@@ -39,7 +39,7 @@ class CSVLogger : public Callback {
  private:
   static std::map<std::string, double> Row(const EpochValues& epoch) {
     std::map<std::string, double> row = epoch.values;
-    if (epoch.learning_rate > 0) row["learning_rate"] = epoch.learning_rate;
+    if (epoch.learning_rate.has_value()) row["learning_rate"] = *epoch.learning_rate;
     return row;
   }
 

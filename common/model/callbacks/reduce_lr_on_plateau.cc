@@ -39,13 +39,14 @@ class ReduceLROnPlateau : public Callback {
   }
 
   void Reduce(EpochDecision* decision) {
-    const double rate = decision->learning_rate;
+    if (!decision->learning_rate.has_value()) return;
+    const double rate = *decision->learning_rate;
     if (rate <= static_cast<double>(static_cast<float>(min_rate_))) return;
     decision->learning_rate = std::max(rate * factor_, min_rate_);
     decision->news.push_back(
         fmt::format("ReduceLROnPlateau: the learning rate is {:.4g} now; {} "
                     "was best at {:.4g}",
-                    decision->learning_rate, monitor_, *best_));
+                    *decision->learning_rate, monitor_, *best_));
     cooling_ = cooldown_;
     waited_ = 0;
   }
