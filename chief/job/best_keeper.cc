@@ -28,7 +28,7 @@ bool BestKeeper::Validated(const State& state, double value) {
   MutexLock lock(&mu_);
   validated_ = state;
   value_ = value;
-  return rule_.Better(value, best_.has_value() ? &*best_ : nullptr);
+  return IsBetter(value, state);
 }
 
 void BestKeeper::Complete(v1::Manifest* manifest) const {
@@ -41,9 +41,12 @@ void BestKeeper::Complete(v1::Manifest* manifest) const {
   }
   manifest->mutable_validated()->set_metric(rule_.metric);
   manifest->mutable_validated()->set_value(value_);
-  if (rule_.Better(value_, best_.has_value() ? &*best_ : nullptr)) {
-    *manifest->mutable_best() = AsBest(*manifest, rule_);
-  }
+  if (IsBetter(value_, *state)) *manifest->mutable_best() = AsBest(*manifest, rule_);
+}
+
+bool BestKeeper::IsBetter(double value, const State& state) const {
+  return state.epoch >= rule_.first_epoch &&
+         rule_.Better(value, best_.has_value() ? &*best_ : nullptr);
 }
 
 void BestKeeper::Committed(const v1::Manifest& manifest) {
@@ -55,7 +58,7 @@ void BestKeeper::Committed(const v1::Manifest& manifest) {
 bool BestKeeper::IsBest(const State& state) const {
   MutexLock lock(&mu_);
   return SamePlace(validated_, state) && validated_->timeline == state.timeline &&
-         rule_.Better(value_, best_.has_value() ? &*best_ : nullptr);
+         IsBetter(value_, state);
 }
 
 bool BestKeeper::Holds(const State& state) const {

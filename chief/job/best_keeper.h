@@ -55,6 +55,8 @@ class BestKeeper {
   std::optional<v1::BestCheckpoint> best() const;
 
  private:
+  bool IsBetter(double value, const State& state) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
   const BestRule rule_;
 
   mutable Mutex mu_;

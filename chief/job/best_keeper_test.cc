@@ -58,6 +58,17 @@ TEST_CASE("the checkpoint of what was validated is the best when it is better an
   CHECK(BestName(keeper) == "ckpt-1-1-5");
 }
 
+TEST_CASE("an epoch before the first that counts is never the best") {
+  BestKeeper keeper({.metric = "val_loss", .first_epoch = 3});
+  CHECK(!keeper.Validated(After(2), 0.1));
+  CHECK(!keeper.IsBest(After(2)));
+  keeper.Committed(CutAt(keeper, 1, 2));
+  CHECK(BestName(keeper).empty());
+  CHECK(keeper.Validated(After(3), 0.5));
+  keeper.Committed(CutAt(keeper, 2, 3));
+  CHECK(BestName(keeper) == "ckpt-1-1-2");
+}
+
 TEST_CASE("only a cut of the state that was validated has its figure") {
   BestKeeper keeper({.metric = "val_accuracy", .highest = true});
   REQUIRE(keeper.Validated(After(2), 0.9));

@@ -31,15 +31,19 @@ constexpr double kTaskTimeoutSeconds = 60;
 // In the checkpoint directory: the addresses of the replicas of an elastic job, one per line.
 constexpr char kReplicasLeftName[] = "replicas_left";
 
-// EarlyStopping restores the epoch that it calls the best.
-double MinDeltaOfBest(const v1::JobSpec& job) {
+// By `checkpoint.keep_best`. EarlyStopping restores the epoch that it calls the best.
+BestRule RuleOfJob(const v1::JobSpec& job) {
+  BestRule rule{.metric = job.checkpoint().keep_best(),
+                .highest = job.checkpoint().mode() == "max"};
   for (const v1::ClassConfig& callback : job.fit().callbacks()) {
     const Config config(callback);
     if (callback.config().contains("restore_best_weights") && config.Bool("restore_best_weights")) {
-      return std::abs(config.Float("min_delta"));
+      rule.min_delta = std::abs(config.Float("min_delta"));
+      rule.first_epoch = static_cast<uint64_t>(config.Int("start_from_epoch")) + 1;
+      break;
     }
   }
-  return 0;
+  return rule;
 }
 
 }  // namespace
@@ -393,14 +397,10 @@ absl::Status JobRunner::OpenMetricsLog() {
 absl::StatusOr<JobReport> JobRunner::RunInDirectory() {
   COHORT_RETURN_IF_ERROR(OpenMetricsLog());
   StartControl();
-  if (const v1::CheckpointSpec& spec = plan_->spec().checkpoint(); !spec.keep_best().empty()) {
-    best_ = std::make_unique<BestTracker>(
-        BestRule{
-            .metric = spec.keep_best(),
-            .highest = spec.mode() == "max",
-            .min_delta = MinDeltaOfBest(plan_->spec()),
-            .comparable = [this](const auto& other) { return plan_->HasValidationDataOf(other); }},
-        directory_.get(), &console_, options_.log);
+  if (BestRule rule = RuleOfJob(plan_->spec()); !rule.metric.empty()) {
+    rule.comparable = [this](const auto& other) { return plan_->HasValidationDataOf(other); };
+    best_ =
+        std::make_unique<BestTracker>(std::move(rule), directory_.get(), &console_, options_.log);
   }
   callbacks_ = EpochCallbacks::Of(plan_->spec(), plan_->ConstantLearningRate());
   console_.SetActivity("starting the cluster");

@@ -52,6 +52,7 @@ absl::StatusOr<std::vector<v1::BestCheckpoint>> Candidates(const std::string& di
     if (!manifest.ok() || !manifest->has_validated()) continue;
     const v1::Validated& validated = manifest->validated();
     if (validated.metric() != rule.metric || !rule.Better(validated.value(), nullptr)) continue;
+    if (manifest->epoch() < rule.first_epoch) continue;
     if (!IsComparable(rule, *manifest)) continue;
     out.push_back(AsBest(*manifest, rule));
     out.back().set_checkpoint(entry.id.ToString());
@@ -72,7 +73,7 @@ bool BestRule::Better(double value, const v1::BestCheckpoint* best) const {
 }
 
 bool BestRule::Chose(const v1::BestCheckpoint& best) const {
-  return best.metric() == metric && best.mode() == mode();
+  return best.metric() == metric && best.mode() == mode() && best.epoch() >= first_epoch;
 }
 
 BestRule RuleOf(const v1::Manifest& manifest) {

@@ -18,7 +18,8 @@ namespace cohort {
 struct BestRule {
   std::string metric;  // "val_loss"
   bool highest = false;
-  double min_delta = 0;  // the least difference that makes a value better
+  double min_delta = 0;      // the least difference that makes a value better
+  uint64_t first_epoch = 0;  // states with fewer finished epochs are never the best
   // True if the checkpoint's metric was computed on the same validation set; metrics of two sets
   // cannot be compared. Null: all can be compared.
   std::function<bool(const v1::Manifest&)> comparable;

@@ -52,6 +52,23 @@ class EarlyStopping : public Callback {
   uint64_t waited_ = 0;  // epochs since the best one
 };
 
+// A job has one best checkpoint, and ModelCheckpoint knows neither argument.
+absl::Status CheckOneBest(const Config& config, const v1::JobSpec& job) {
+  const double min_delta = config.Float("min_delta");
+  const int64_t first = config.Int("start_from_epoch");
+  if (min_delta == 0 && first == 0) return absl::OkStatus();
+  for (const v1::ClassConfig& other : job.fit().callbacks()) {
+    if (other.class_name() != "ModelCheckpoint" || !Config(other).Bool("save_best_only")) continue;
+    return InvalidArgument(
+        "EarlyStopping: with `min_delta: {}` and `start_from_epoch: {}` the best epoch may be "
+        "another than that of ModelCheckpoint with `save_best_only`, and a job keeps one best "
+        "checkpoint: leave out `save_best_only`, because `restore_best_weights` keeps it, or leave "
+        "out the two arguments",
+        min_delta, first);
+  }
+  return absl::OkStatus();
+}
+
 // The best checkpoint has the weights to restore.
 absl::Status KeepBest(const Config& config, v1::JobSpec* job) {
   if (!config.Bool("restore_best_weights")) return absl::OkStatus();
@@ -70,6 +87,7 @@ absl::Status KeepBest(const Config& config, v1::JobSpec* job) {
         "weights at its end",
         monitor);
   }
+  COHORT_RETURN_IF_ERROR(CheckOneBest(config, *job));
   checkpoint->set_keep_best(monitor);
   if (checkpoint->mode().empty()) checkpoint->set_mode(config.String("mode"));
   return absl::OkStatus();
