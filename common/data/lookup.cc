@@ -97,7 +97,7 @@ std::vector<Argument> Lookup::Arguments() {
       Int("num_oov_indices",
           "Numbers for unknown words, by a hash if there are several; 0: they are an error.")
           .Default(1)
-          .AtLeast(0),
+          .Between(0, 1'000'000),
       Int("max_tokens", "Most numbers: adapt keeps the most frequent words.").Optional().AtLeast(2),
       OutputModeArgument("int", {"int", "one_hot", "multi_hot", "count", "tf_idf"}),
       Floats("idf_weights", "The weights of the vocabulary's words for tf_idf; none: learned.")

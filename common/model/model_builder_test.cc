@@ -466,6 +466,11 @@ TEST_CASE("errors of functions of keras.ops name the layer and its line") {
       {"ops.get_item: {inputs: x, key: \"0\"}", "axis 0 is the batch"},
       {"ops.get_item: {inputs: x, key: \":, 9\"}", "axis 1 has 4 elements, and none at 9"},
       {"ops.get_item: {inputs: x, key: \":, a\"}", "key: \"a\" is no place"},
+      {"ops.get_item: {inputs: x, key: \":, ..., ...\"}", "has two ellipses"},
+      {"ops.slice: {inputs: x, start_indices: [0, 1], shape: [2, 9000000000000000]}",
+       "axis 1 has 4 elements, and no 9000000000000000 of them begin at 1"},
+      {"ops.split: {inputs: x, indices: [1, 9000000000000000], axis: 1}",
+       "axis 1 has 4 elements, and no part ends at 9000000000000000"},
       {"ops.split: {inputs: x, indices_or_sections: 3, axis: 1}", "do not make 3 equal parts"},
       {"ops.part: {inputs: x, index: 1}", "its input has 1 outputs, and none at 1"},
       {"ops.einsum: {inputs: x, subscripts: \"ab,bc->ac\"}", "is not for 1 operands"},
@@ -727,11 +732,17 @@ TEST_CASE("constraints of layers belong to their variables, which stay whole if 
   REQUIRE(lamb.status().message() == "");
   for (const v1::VariableSpec& variable : lamb->variables) CHECK(variable.whole());
 
-  const auto wrong =
-      Build("  sequential: [{Dense: {units: 1, bias_constraint: {UnitNorm: {axis: 1}}}}]\n",
-            "loss: mse", kFloats);
-  CHECK_THAT(std::string(wrong.status().message()),
+  const auto wrong = [](const std::string& axis) {
+    return std::string(Build(fmt::format("  sequential: [{{Dense: {{units: 1, bias_constraint: "
+                                         "{{UnitNorm: {{axis: {}}}}}}}}}]\n",
+                                         axis),
+                             "loss: mse", kFloats)
+                           .status()
+                           .message());
+  };
+  CHECK_THAT(wrong("1"),
              Catch::Contains("bias_constraint: UnitNorm: axis 1 is not one of the shape [1]"));
+  CHECK_THAT(wrong("[]"), Catch::Contains("bias_constraint: UnitNorm: `axis` names no axis"));
 }
 
 const std::vector<FeatureType> kImages = {{"x", DType::kFloat32, {9, 8, 3}},

@@ -79,6 +79,9 @@ absl::StatusOr<Constraint> Constraint::Create(const v1::ClassConfig& config,
     }
     along[static_cast<size_t>(axis)] = true;
   }
+  if (Config(made.config_).Ints("axis").empty()) {
+    return InvalidArgument("{}: `axis` names no axis: a norm needs one", config.class_name());
+  }
   const bool whole = along[0];
   made.scope_ = whole ? UpdateScope::kVariable : UpdateScope::kRow;
   for (size_t axis = whole ? 0 : 1; axis < dims.size(); ++axis) {

@@ -152,7 +152,7 @@ TransformClass TextVectorizationTransform() {
       Ints("ngrams",
            "Also tokens of several words: n for 1 to n, or a list of two lengths or more.")
           .Optional()
-          .AtLeast(1),
+          .Between(1, 1000),
       Int("output_sequence_length",
           "output_mode int: numbers in a record, by cutting or padding by "
           "0.")

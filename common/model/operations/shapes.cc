@@ -161,6 +161,10 @@ MadeOutput PartsBetween(Expr x, int64_t axis, const std::vector<int64_t>& ends) 
   int64_t begin = 0;
   for (const int64_t end : ends) {
     if (end <= begin) return InvalidArgument("a part of axis {} would be empty", axis);
+    if (end > SizeOf(x, axis)) {
+      return InvalidArgument("axis {} has {} elements, and no part ends at {}", axis,
+                             SizeOf(x, axis), end);
+    }
     const std::vector<int64_t> all = Sequence(end);
     COHORT_ASSIGN_OR_RETURN(parts.emplace_back(),
                             TakeAt(x, axis, std::span(all).subspan(static_cast<size_t>(begin))));
@@ -263,7 +267,8 @@ absl::StatusOr<std::vector<Item>> ReadKey(std::string_view key) {
 
 // The places of a slice of `size` elements (PySlice_AdjustIndices).
 absl::StatusOr<std::vector<int64_t>> PlacesOf(const Item& item, int64_t size) {
-  const int64_t step = item.step.value_or(1);
+  // A longer step leads to no other place.
+  const int64_t step = std::clamp(item.step.value_or(1), -size - 1, size + 1);
   if (step == 0) return InvalidArgument("key: the step of a slice is 0");
   const auto within = [&](int64_t place) {
     if (place < 0) place += size;
@@ -283,7 +288,12 @@ MadeOutput GetItem(LayerContext* context) {
   size_t named = 0;
   auto ellipsis = items.end();
   for (auto it = items.begin(); it != items.end(); ++it) {
-    if (it->kind == Item::Kind::kEllipsis) ellipsis = it;
+    if (it->kind == Item::Kind::kEllipsis) {
+      if (ellipsis != items.end()) {
+        return InvalidArgument("key \"{}\" has two ellipses", context->config.String("key"));
+      }
+      ellipsis = it;
+    }
     if (it->kind == Item::Kind::kPlace || it->kind == Item::Kind::kSlice) ++named;
   }
   if (named > x.rank()) {
@@ -336,7 +346,12 @@ MadeOutput SliceBy(LayerContext* context) {
   for (size_t i = 0; i < sizes.size(); ++i) {
     const Dim dim = x.type().dims[i];
     if (begins[i] == 0 && (dim.bounded() || sizes[i] == dim.size)) continue;
-    std::vector<int64_t> places = Sequence(std::max<int64_t>(sizes[i], 0));
+    const bool fits = begins[i] >= 0 && begins[i] <= dim.size && sizes[i] <= dim.size - begins[i];
+    if (!dim.bounded() && !fits) {
+      return InvalidArgument("axis {} has {} elements, and no {} of them begin at {}", i, dim.size,
+                             sizes[i], begins[i]);
+    }
+    std::vector<int64_t> places = Sequence(fits ? std::max<int64_t>(sizes[i], 0) : 0);
     for (int64_t& place : places) place += begins[i];
     COHORT_ASSIGN_OR_RETURN(x, TakeAt(x, static_cast<int64_t>(i), places));
   }
