@@ -29,7 +29,6 @@ absl::StatusOr<JobPlan> JobPlan::Make(JobFile job, const DataOptions& options) {
   const auto at = [&](absl::Status status, std::string_view key) {
     return Annotate(std::move(status), plan.job_.lines.Where(key));
   };
-  COHORT_RETURN_IF_ERROR(at(ResolveVocabularies(data, options), "data.train"));
   const auto opened = OpenTraining(options, &spec);
   COHORT_RETURN_IF_ERROR(at(opened.status(), "data.train"));
   const std::shared_ptr<const Dataset>& train = *opened;

@@ -199,6 +199,38 @@ TEST_CASE("validation records of another shape are found before anything is trai
                       "training set's uint8 [2, 2]"));
 }
 
+TEST_CASE("transforms learn nothing from the records of fit.validation_split") {
+  const testing::TestDirectory dir;
+  dir.Write("a.csv", "word,y\na,0\nb,1\nc,0\nd,1\n");
+  auto job = ParseJob(fmt::format("name: t\n"
+                                  "model:\n  sequential:\n"
+                                  "    - Input: {{shape: [3], feature: word}}\n"
+                                  "    - Dense: {{units: 1, activation: sigmoid}}\n"
+                                  "compile: {{loss: binary_crossentropy, optimizer: SGD}}\n"
+                                  "data:\n  batch_size: 2\n"
+                                  "  train:\n    csv: {{path: {}}}\n"
+                                  "    transforms: [{{column: word, StringLookup: {{output_mode: "
+                                  "one_hot}}}}]\n"
+                                  "    label: y\n"
+                                  "fit: {{validation_split: 0.5}}\n",
+                                  dir / "a.csv"),
+                      "t.yaml");
+  INFO(job.status().ToString());
+  REQUIRE(job.ok());
+  const auto plan = JobPlan::Make(*std::move(job), {});
+  INFO(plan.status().ToString());
+  REQUIRE(plan.ok());
+  CHECK(plan->schedule().train_records == 2);
+  CHECK(plan->schedule().validation_records == 2);
+  for (const v1::DatasetSpec* set :
+       {&plan->spec().data().train(), &plan->spec().data().validation()}) {
+    std::set<std::string> words;
+    const auto& lookup = set->transforms(0).transform_class().config();
+    for (const auto& word : lookup.at("vocabulary").list().values()) words.insert(word.s());
+    CHECK(words == std::set<std::string>{"a", "b"});
+  }
+}
+
 TEST_CASE("a validation set that lacks the model's columns is found before anything is trained") {
   std::string job = Job("", "fit: {epochs: 1}\n");
   const std::string set = "generator: {name: recommender, records: 25, seed: 2}\n";

@@ -9,12 +9,20 @@
 
 namespace cohort {
 
-absl::StatusOr<std::shared_ptr<const Dataset>> OpenTraining(const DataOptions& options,
-                                                            v1::JobSpec* job) {
-  v1::DatasetSpec* const train = job->mutable_data()->mutable_train();
-  COHORT_ASSIGN_OR_RETURN(auto all, Dataset::Open(*train, options));
+namespace {
+
+absl::Status SplitTraining(const DataOptions& options, v1::JobSpec* job) {
   const double split = job->fit().validation_split();
-  if (split <= 0) return all;
+  if (split <= 0) return absl::OkStatus();
+  v1::DatasetSpec* const train = job->mutable_data()->mutable_train();
+  // No transform changes the number of records.
+  v1::DatasetSpec source = *train;
+  source.clear_transforms();
+  source.clear_label();
+  source.clear_labels();
+  source.clear_sample_weight();
+  source.clear_reads();
+  COHORT_ASSIGN_OR_RETURN(const auto all, Dataset::Open(source, options));
   const auto records = static_cast<double>(all->num_records());
   const auto first = static_cast<uint64_t>(std::floor(records * (1.0 - split)));
   if (first == 0 || first == all->num_records()) {
@@ -26,7 +34,16 @@ absl::StatusOr<std::shared_ptr<const Dataset>> OpenTraining(const DataOptions& o
   validation->set_skip(train->skip() + first);
   validation->set_take(all->num_records() - first);
   train->set_take(first);
-  return Dataset::Open(*train, options);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Dataset>> OpenTraining(const DataOptions& options,
+                                                            v1::JobSpec* job) {
+  COHORT_RETURN_IF_ERROR(SplitTraining(options, job));
+  COHORT_RETURN_IF_ERROR(ResolveVocabularies(job->mutable_data(), options));
+  return Dataset::Open(job->data().train(), options);
 }
 
 absl::StatusOr<uint64_t> StepsPerEpoch(const JobFile& job, uint64_t records) {

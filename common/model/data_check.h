@@ -16,9 +16,10 @@ struct DataOptions;
 struct BuiltModel;
 struct JobFile;
 
-// Opens the training set. With `fit.validation_split` it is the first part of the records, and the
-// rest is the validation set, as in Keras: sets both in the job. Errors: those of Dataset::Open;
-// InvalidArgument if one of them has no records.
+// Opens the training set, and sets in the job what transforms learn from it (ResolveVocabularies).
+// With `fit.validation_split` it is the first part of the records, and the rest is the validation
+// set, as in Keras: sets both in the job. Errors: those of Dataset::Open and ResolveVocabularies;
+// InvalidArgument if one of the parts has no records.
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenTraining(const DataOptions& options,
                                                             v1::JobSpec* job);
 

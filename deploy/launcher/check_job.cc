@@ -45,18 +45,12 @@ struct JobData {
   std::shared_ptr<const Dataset> validation;
 };
 
-absl::StatusOr<std::shared_ptr<const Dataset>> OpenTrain(v1::JobSpec* job,
-                                                         const DataOptions& data) {
-  COHORT_RETURN_IF_ERROR(ResolveVocabularies(job->mutable_data(), data));
-  return OpenTraining(data, job);
-}
-
 // Adds a line about the origin of the data.
 absl::StatusOr<JobData> OpenData(const CheckOptions& options, JobFile* file, std::string* text) {
   v1::JobSpec* const job = &file->spec;
   const DataOptions data{options.data_dir};
   JobData opened;
-  auto train = OpenTrain(job, data);
+  auto train = OpenTraining(data, job);
   if (absl::IsNotFound(train.status())) {
     const absl::string_view why = train.status().message();
     *text += fmt::format("training data: not checked, because it is not here: {}\n",

@@ -37,13 +37,10 @@ absl::StatusOr<std::unique_ptr<LocalSteps>> LocalSteps::Open(const std::string& 
   // The servers clip in mode sync, and there are none here.
   job.spec.mutable_strategy()->set_mode("async");
   std::vector<FeatureType> features;
-  absl::Status opened = ResolveVocabularies(job.spec.mutable_data(), data);
+  auto dataset = OpenTraining(data, &job.spec);
+  absl::Status opened = dataset.status();
   if (opened.ok()) {
-    auto dataset = Dataset::Open(job.spec.data().train(), data);
-    opened = dataset.status();
-    if (dataset.ok()) steps->dataset_ = *std::move(dataset);
-  }
-  if (opened.ok()) {
+    steps->dataset_ = *std::move(dataset);
     COHORT_RETURN_IF_ERROR(CheckInputs(job, *steps->dataset_));
     COHORT_RETURN_IF_ERROR(StepsPerEpoch(job, steps->dataset_->num_records()).status());
     features = steps->dataset_->features();
