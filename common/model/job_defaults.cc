@@ -41,7 +41,6 @@ void SetJobDefaults(v1::JobSpec* job) {
   checkpoint->set_max_to_keep(3);
   checkpoint->set_cut_deadline_s(10);
   job->mutable_evaluate()->set_by_closures(true);
-  job->mutable_report()->set_every_steps(100);
 }
 
 void SetReadingDefaults(const std::string& path, google::protobuf::Message* message) {
@@ -133,6 +132,9 @@ void CompleteDefaults(v1::JobSpec* job) {
     if (known.ok() && (*known)->apply != nullptr) {
       (void)(*known)->apply(Config(callback), job);
     }
+  }
+  if (v1::ReportSpec* report = job->mutable_report(); !report->has_every_steps()) {
+    report->set_every_steps(100);
   }
   v1::StrategySpec* strategy = job->mutable_strategy();
   if (strategy->name().empty()) {

@@ -555,6 +555,27 @@ TEST_CASE("callbacks set keys of the job, and the rate only of an optimizer with
                                "be a number then, and the optimizer has a schedule"));
 }
 
+TEST_CASE("a callback replaces nothing that the job says") {
+  const auto error = [](const std::string& fit) {
+    return std::string(ParseJob(With("{epochs: 2}", fit), "job.yaml").status().message());
+  };
+  CHECK_THAT(error("{callbacks: [{ModelCheckpoint: {save_freq: 500}}, {BackupAndRestore: "
+                   "{save_freq: 100}}]}"),
+             Catch::Contains("BackupAndRestore asks for `checkpoint.every_steps: 100`, and the job "
+                             "has 500: leave out one of them"));
+  CHECK_THAT(error("{callbacks: [{TensorBoard: {update_freq: 10}}]}\nreport: {every_steps: 100}"),
+             Catch::Contains("TensorBoard asks for `report.every_steps: 10`, and the job has 100"));
+  CHECK_THAT(error("{callbacks: [{EarlyStopping: {restore_best_weights: true, min_delta: 0.1}}, "
+                   "{ModelCheckpoint: {save_best_only: true}}]}"),
+             Catch::Contains("a job keeps one best checkpoint: leave out `save_best_only`"));
+  const auto job =
+      ParseJob(With("{epochs: 2}", "{callbacks: [TensorBoard]}\nreport: {log_dir: a}"), "job.yaml");
+  INFO(job.status());
+  REQUIRE(job.ok());
+  CHECK(job->spec.report().log_dir() == "a");
+  CHECK(job->spec.report().every_steps() == 100);
+}
+
 TEST_CASE("the last records validate, and layers start from a checkpoint") {
   std::string text = With("  validation: {skip: 100}\n", "");
   text.replace(text.find("{epochs: 2}"), 11, "{validation_freq: [1, 3], validation_split: 0.25}");

@@ -31,11 +31,22 @@ absl::Status CheckFrequency(std::string_view callback, std::string_view argument
                          argument, frequency.substr(0, 60));
 }
 
-void SaveEvery(const std::string& frequency, v1::CheckpointSpec* checkpoint) {
+// As SetText, for steps; `frequency` "epoch" asks for nothing.
+absl::Status CheckSteps(std::string_view callback, std::string_view key,
+                        const std::string& frequency, uint64_t steps) {
+  const int64_t wanted = StepsOf(frequency);
+  if (wanted <= 0 || static_cast<uint64_t>(wanted) == steps) return absl::OkStatus();
+  return InvalidArgument("{} asks for `{}: {}`, and the job has {}: leave out one of them",
+                         callback, key, wanted, steps);
+}
+
+absl::Status SaveEvery(std::string_view callback, const std::string& frequency,
+                       v1::CheckpointSpec* checkpoint) {
   const int64_t steps = StepsOf(frequency);
   if (steps > 0 && checkpoint->every_steps() == 0) {
     checkpoint->set_every_steps(static_cast<uint64_t>(steps));
   }
+  return CheckSteps(callback, "checkpoint.every_steps", frequency, checkpoint->every_steps());
 }
 
 Argument SaveFrequency() {
@@ -72,7 +83,8 @@ CallbackClass ModelCheckpointCallback() {
                                          config.String("filepath"),
                                          checkpoint->mutable_directory()));
         }
-        SaveEvery(config.String("save_freq"), checkpoint);
+        COHORT_RETURN_IF_ERROR(
+            SaveEvery("ModelCheckpoint", config.String("save_freq"), checkpoint));
         if (!config.Bool("save_best_only")) return absl::OkStatus();
         if (checkpoint->mode().empty()) checkpoint->set_mode(config.String("mode"));
         return SetText("ModelCheckpoint", "checkpoint.keep_best", config.String("monitor"),
@@ -107,7 +119,8 @@ CallbackClass BackupAndRestoreCallback() {
                          Bool("delete_checkpoint", "Has no effect: a finished job keeps them.")
                              .Default(true)}},
       .apply = [](const Config& config, v1::JobSpec* job) -> absl::Status {
-        SaveEvery(config.String("save_freq"), job->mutable_checkpoint());
+        COHORT_RETURN_IF_ERROR(
+            SaveEvery("BackupAndRestore", config.String("save_freq"), job->mutable_checkpoint()));
         if (config.IsNone("backup_dir")) return absl::OkStatus();
         return SetText("BackupAndRestore", "checkpoint.directory", config.String("backup_dir"),
                        job->mutable_checkpoint()->mutable_directory());
@@ -123,7 +136,7 @@ CallbackClass TensorBoardCallback() {
           {.name = "TensorBoard",
            .doc = "Sets keys of `report`: files of TensorBoard with the metrics.",
            .arguments =
-               {String("log_dir", "`report.log_dir`").Default("logs"),
+               {String("log_dir", "`report.log_dir`; none: that of the job, or `logs`.").Optional(),
                 Planned(Int("histogram_freq", "").Default(0)),
                 Bool("write_graph", "Has no effect: no graph is written.").Default(true),
                 Planned(Bool("write_images", "").Default(false)),
@@ -134,8 +147,16 @@ CallbackClass TensorBoardCallback() {
                 Planned(Int("embeddings_freq", "").Default(0)), Planned("embeddings_metadata")}},
       .apply = [](const Config& config, v1::JobSpec* job) -> absl::Status {
         v1::ReportSpec* const report = job->mutable_report();
-        const int64_t steps = StepsOf(config.String("update_freq"));
-        if (steps > 0) report->set_every_steps(static_cast<uint64_t>(steps));
+        const std::string& frequency = config.String("update_freq");
+        if (!report->has_every_steps() && StepsOf(frequency) > 0) {
+          report->set_every_steps(static_cast<uint64_t>(StepsOf(frequency)));
+        }
+        COHORT_RETURN_IF_ERROR(
+            CheckSteps("TensorBoard", "report.every_steps", frequency, report->every_steps()));
+        if (config.IsNone("log_dir")) {
+          if (report->log_dir().empty()) report->set_log_dir("logs");
+          return absl::OkStatus();
+        }
         return SetText("TensorBoard", "report.log_dir", config.String("log_dir"),
                        report->mutable_log_dir());
       },
