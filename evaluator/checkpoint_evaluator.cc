@@ -72,9 +72,10 @@ absl::Status CheckpointEvaluator::OpenJob(const v1::Manifest& manifest) {
   validation->set_drop_remainder(false);
   COHORT_ASSIGN_OR_RETURN(job->dataset, Dataset::Open(*validation, options_.data));
   COHORT_RETURN_IF_ERROR(CheckData(*job->dataset, manifest, options_.data));
+  if (IsUnweighted(*validation)) spec.mutable_data()->mutable_train()->clear_sample_weight();
   COHORT_ASSIGN_OR_RETURN(BuiltModel model, BuildModel(spec, job->dataset->features()));
   BatchReader::Options reader;
-  COHORT_ASSIGN_OR_RETURN(reader.features, job->dataset->FindFeatures(model.features));
+  COHORT_ASSIGN_OR_RETURN(reader.features, job->dataset->FindFeatures(model.eval_features));
   job->batch_size = std::max<uint32_t>(1, data.batch_size());
   reader.batch_size = job->batch_size;
   reader.threads = options_.data.threads;

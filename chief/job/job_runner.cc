@@ -583,6 +583,7 @@ absl::StatusOr<ClusterCoordinator*> JobRunner::StartCluster(JobWalk::Options* wa
                           cluster->CreatePerWorkerDataset(spec.data().train(), data));
   if (plan_->schedule().validation_records > 0) {
     data.name = "validation";
+    data.features = model.eval_features;
     data.exactly_once = true;
     data.data = &plan_->validation_data();
     data.training = false;

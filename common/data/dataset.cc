@@ -167,6 +167,12 @@ std::vector<std::string> TargetsOf(const v1::DatasetSpec& spec) {
   return targets;
 }
 
+bool IsUnweighted(const v1::DatasetSpec& spec) {
+  const auto& columns = spec.sample_weight();
+  return !columns.empty() && std::all_of(columns.begin(), columns.end(),
+                                         [](const std::string& column) { return column.empty(); });
+}
+
 absl::StatusOr<std::shared_ptr<const Dataset>> Dataset::Open(const v1::DatasetSpec& spec,
                                                              const DataOptions& options) {
   v1::DatasetSpec complete = spec;

@@ -30,6 +30,9 @@ class ThreadPool;
 std::vector<std::string> LabelsOf(const v1::DatasetSpec& spec);
 // The labels and the columns that weigh records: what a model does not take as an input.
 std::vector<std::string> TargetsOf(const v1::DatasetSpec& spec);
+// True for a validation set with `sample_weight: null`: its records have no weights, although those
+// of the training set may have.
+bool IsUnweighted(const v1::DatasetSpec& spec);
 
 // The records of one source after skip, take and transforms, by index: immutable, thread-safe, and
 // the same in every process that reads the same files. `cohort reference` prints the sources with

@@ -62,8 +62,8 @@ absl::StatusOr<uint64_t> StepsPerEpoch(const JobFile& job, uint64_t records) {
 absl::Status CheckValidation(const JobFile& job, const BuiltModel& model, const Dataset& train,
                              const Dataset& validation) {
   const std::string where = job.lines.Where("data.validation.transforms");
-  COHORT_ASSIGN_OR_RETURN(const std::vector<int> of_train, train.FindFeatures(model.features));
-  const auto found = validation.FindFeatures(model.features);
+  COHORT_ASSIGN_OR_RETURN(const std::vector<int> of_train, train.FindFeatures(model.eval_features));
+  const auto found = validation.FindFeatures(model.eval_features);
   if (!found.ok()) {
     return Annotate(found.status(), fmt::format("{}: the validation set lacks a column", where));
   }

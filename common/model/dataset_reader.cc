@@ -235,7 +235,11 @@ absl::Status DatasetReader::ReadLabels(const Entry& entry, const std::string& pa
 
 absl::Status DatasetReader::ReadSampleWeight(const Entry& entry, const std::string& path,
                                              v1::DatasetSpec* dataset) {
-  if (entry.value.IsNull()) return absl::OkStatus();
+  if (entry.value.IsNull()) {
+    // It takes the place of the training set's column.
+    if (path.starts_with("data.validation")) dataset->add_sample_weight();
+    return absl::OkStatus();
+  }
   if (entry.value.IsScalar()) {
     COHORT_ASSIGN_OR_RETURN(*dataset->add_sample_weight(), Text(entry.value, path));
     return absl::OkStatus();

@@ -126,7 +126,7 @@ class ProgramMaker {
     if (mode_ == Mode::kPredict) return builder_.status();
     for (const GraphOutput& output : graph_.outputs) AddArgument(output.label);
     for (const GraphOutput& output : graph_.outputs) {
-      if (output.weight >= 0) AddArgument(output.weight);
+      if (const int weight = WeightOf(output); weight >= 0) AddArgument(weight);
     }
     return builder_.status();
   }
@@ -227,10 +227,17 @@ class ProgramMaker {
     return InvalidArgument("the output \"{}\" has no loss", output.name);
   }
 
+  // The column of the weights of an output's records; -1: none.
+  int WeightOf(const GraphOutput& output) const {
+    return mode_ == Mode::kEval && IsUnweighted(job_.data().validation()) ? -1 : output.weight;
+  }
+
   // The weights of the records of an output: those of its column, in training also those of the
   // labels. None: every record counts as 1.
   absl::StatusOr<Expr> SampleWeight(const GraphOutput& output) const {
-    if (output.weight >= 0) return Cast(arguments_.at(output.weight), floatx_);
+    if (const int weight = WeightOf(output); weight >= 0) {
+      return Cast(arguments_.at(weight), floatx_);
+    }
     const auto& by_class = job_.fit().class_weight();
     if (by_class.empty() || mode_ != Mode::kTrain) return Expr();
     return WeightByClass({by_class.begin(), by_class.end()}, arguments_.at(output.label), floatx_);
@@ -488,6 +495,7 @@ absl::StatusOr<BuiltModel> BuildModel(const v1::JobSpec& job, std::span<const Fe
   ProgramMaker predict(job, nullptr, graph, features, lines, floatx, Mode::kPredict);
   COHORT_ASSIGN_OR_RETURN(model.predict, predict.Make());
   model.features = train.features();
+  model.eval_features = eval.features();
   model.summary = Summarize(graph, train.rows(), floatx);
   model.variables = train.TakeVariables();
   COHORT_RETURN_IF_ERROR(SetOptimizers(compile, lines, &model));

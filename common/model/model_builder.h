@@ -20,21 +20,23 @@ namespace cohort {
 
 // The model of a job as programs.
 struct BuiltModel {
-  // Arguments of `train` and `eval`: the columns named by `features`, in this order, the labels
-  // and sample weights last; [batch, column dims...] of the column's dtype. Symbol 1 is "batch",
-  // its capacity the batch size, so that a short batch runs everywhere. Both have the metrics
-  // "loss", with several outputs "<output>_loss" of each, and those of the job. `train` pushes a
-  // gradient for each trainable variable and has the number of loss elements (with several outputs:
-  // of records) as its weight; `eval` pushes nothing and drops nothing out. `train` clips the
-  // gradients as the optimizers demand, except in mode sync, in which servers clip their sum. With
-  // mixed precision, products of all three round their operands; in float16 `train` has the loss
-  // scale as its last argument, after the labels.
+  // Arguments of `train`: the columns named by `features`, in this order, the labels and sample
+  // weights last; of `eval`: those of `eval_features`; [batch, column dims...] of the column's
+  // dtype. Symbol 1 is "batch", its capacity the batch size, so that a short batch runs everywhere.
+  // Both have the metrics "loss", with several outputs "<output>_loss" of each, and those of the
+  // job. `train` pushes a gradient for each trainable variable and has the number of loss elements
+  // (with several outputs: of records) as its weight; `eval` pushes nothing and drops nothing out.
+  // `train` clips the gradients as the optimizers demand, except in mode sync, in which servers
+  // clip their sum. With mixed precision, products of all three round their operands; in float16
+  // `train` has the loss scale as its last argument, after the labels.
   Program train;
   Program eval;
   // The arguments without the labels; one output for each of the model's: the prediction, [batch,
   // ...].
   Program predict;
   std::vector<std::string> features;
+  // Those of `eval`: without sample weights if the validation set has `sample_weight: null`.
+  std::vector<std::string> eval_features;
   std::vector<v1::VariableSpec> variables;    // in Keras' order of creation
   std::vector<v1::OptimizerSpec> optimizers;  // VariableSpec.optimizer counts them
   ModelSummary summary;

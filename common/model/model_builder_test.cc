@@ -392,6 +392,27 @@ TEST_CASE("weights that do not fit are refused with their line") {
       "needs one number: leave out `reduction`");
 }
 
+TEST_CASE("a validation set may go without the weights of the training set") {
+  const auto columns = [](const std::string& validation) {
+    auto job = ParseJob(
+        "model: {sequential: [{Input: {shape: [4], feature: x}}, {Dense: {units: 1}}]}\n"
+        "compile: {loss: mse}\n"
+        "data: {batch_size: 8, train: {csv: {path: a}, label: y, sample_weight: w}, validation: "
+        "{skip: 9" +
+            validation + "}}\n",
+        "job.yaml");
+    REQUIRE(job.status().message() == "");
+    const std::vector<FeatureType> features = {
+        {"x", DType::kFloat32, {4}}, {"w", DType::kFloat32, {}}, {"y", DType::kFloat32, {}}};
+    const auto model = BuildModel(job->spec, features, &job->lines);
+    REQUIRE(model.status().message() == "");
+    CHECK(model->features == std::vector<std::string>{"x", "y", "w"});
+    return model->eval_features;
+  };
+  CHECK(columns("") == std::vector<std::string>{"x", "y", "w"});
+  CHECK(columns(", sample_weight: null") == std::vector<std::string>{"x", "y"});
+}
+
 TEST_CASE("a functional model takes its arguments from the columns that its Inputs name") {
   const std::vector<FeatureType> features = {{"y", DType::kFloat32, {}},
                                              {"age", DType::kFloat32, {}},
