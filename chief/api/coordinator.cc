@@ -355,9 +355,18 @@ absl::Status CoordinatorImpl::SetLearningRate(double rate, bool by_user) {
   const auto changed = [core] {
     return !core->view().steps.rates().changing() || !core->view().served();
   };
-  COHORT_RETURN_IF_ERROR(core_.Wait(changed, CallWaits::kForever).status());
+  // The training loop waits as long as for its closures.
+  const TimePoint deadline =
+      by_user ? core_.Deadline(options_.task_timeout_s) : CallWaits::kForever;
+  const auto late = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(core_.mu()) {
+    return DeadlineExceeded("the learning rate has not changed everywhere after {} s: {}",
+                            options_.task_timeout_s, WaitingFor());
+  };
+  COHORT_ASSIGN_OR_RETURN(const bool former, core_.Wait(changed, deadline));
+  if (!former) return late();
   COHORT_RETURN_IF_ERROR(core->SetLearningRate(rate, by_user));
-  COHORT_RETURN_IF_ERROR(core_.Wait(changed, CallWaits::kForever).status());
+  COHORT_ASSIGN_OR_RETURN(const bool in_time, core_.Wait(changed, deadline));
+  if (!in_time) return late();
   if (core_.failed()) return core->TakeError();
   if (core->view().served()) return absl::OkStatus();
   return Unavailable("a parameter server was lost before it had the learning rate");

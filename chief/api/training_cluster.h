@@ -57,8 +57,9 @@ class TrainingCluster {
 
   // Sets the learning rate of all optimizers (-1: their own again) from the next update on, and
   // waits until the change is durable and every server has it. `by_user`: it outlives a rollback,
-  // and a callback does not change it at the same place. Errors: the rate may or may not have
-  // changed; if a server is lost, Join returns that error.
+  // and a callback does not change it at the same place, and the call waits for task_timeout_s.
+  // Errors: the rate may or may not have changed; if a server is lost, Join returns that error;
+  // DeadlineExceeded names the tasks that do not have it.
   virtual absl::Status SetLearningRate(double rate, bool by_user) = 0;
 
   // While it is paused, no training closure begins; those that run end.

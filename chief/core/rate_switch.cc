@@ -96,4 +96,14 @@ void RateSwitch::RollBack(const v1::LearningRates& rates) {
   requests_.clear();
 }
 
+std::string RateSwitch::Waiting() const {
+  if (record_ != 0) return "waiting for the journal to have the learning rate";
+  if (requests_.empty()) return "";
+  std::string servers;
+  for (const auto& [ps, request] : requests_) {
+    servers += (servers.empty() ? "" : ", ") + TaskName(context_->options, PsTask(ps));
+  }
+  return fmt::format("waiting for {} to take the learning rate", servers);
+}
+
 }  // namespace cohort

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 
 #include "chief/core/core_context.h"
 #include "chief/core/outbox.h"
@@ -42,7 +43,7 @@ class RateSwitch {
   void Request(double rate, bool by_user, uint64_t iteration);
   // Edge (2).
   void OnJournaled(uint64_t record);
-  // Edge (3). Returns true if the message is an answer. Errors: that of the server.
+  // Edge (3). Ignores a message that is no answer. Errors: that of the server.
   absl::Status OnPsMessage(int ps, const v1::PsToChief& message);
   // A server that was away has come back with its tablets: it may have missed the rates.
   void OnPsReturned(int ps);
@@ -52,6 +53,8 @@ class RateSwitch {
   void Resume();
   // Edge (4), with the result of RatesAfterRollback.
   void RollBack(const v1::LearningRates& rates);
+  // What the change waits for: the servers that have not answered; "": there is no change.
+  std::string Waiting() const;
 
  private:
   void Send();

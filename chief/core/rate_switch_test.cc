@@ -57,8 +57,12 @@ TEST_CASE("a server that was away is sent the rates again") {
   const size_t sent = s.sent_to_ps(1).size();
   s.steps.OnPsReturned(1, v1::PsHello());
   CHECK(s.sent_to_ps(1).size() == sent + 1);
+  CHECK_THAT(s.steps.rates().Waiting(), Catch::Contains("waiting for ps:0") &&
+                                            Catch::Contains("ps:1") &&
+                                            Catch::Contains("to take the learning rate"));
   Take(&s);
   CHECK(!s.steps.rates().changing());
+  CHECK(s.steps.rates().Waiting().empty());
   s.steps.OnPsReturned(1, v1::PsHello());
   CHECK(s.sent_to_ps(1).size() == sent + 1);
 }

@@ -236,7 +236,7 @@ void Steps::RollBack(const v1::ChiefCut& cut) {
 
 std::string Steps::Waiting() const {
   if (closing_.has_value()) return closing_->Waiting();
-  if (rates_.changing()) return "waiting for the learning rate to change";
+  if (rates_.changing()) return rates_.Waiting();
   return mode_.changing() ? "waiting for the mode to change" : "";
 }
 

@@ -91,7 +91,8 @@ struct TransformClass {
   bool has_rows = false;
   // Instead of map_words, for several columns of words.
   std::function<MapColumns> map_columns = nullptr;
-  // Columns of integers in memory count as words, their decimal text.
+  // Columns of integers count as words, their decimal text. Those that are read record by record
+  // are read into memory.
   bool integers_are_words = false;
   // What is done with the numbers of words when a record is read; nothing: they are the output.
   std::function<Encode> encode = nullptr;
@@ -99,7 +100,7 @@ struct TransformClass {
   // at position i of the column, which has `per_record` in each record. Null: it learns nothing.
   std::function<bool(const Config& config)> must_adapt = nullptr;
   std::function<AdaptConfig> adapt = nullptr;
-  // The same for a column of numbers in memory, which has the shape `dims` in a record.
+  // The same for a column of numbers, which has the shape `dims` in a record.
   std::function<AdaptNumbers> adapt_numbers = nullptr;
 
   bool takes_words() const { return map_words != nullptr || map_columns != nullptr; }
