@@ -1,35 +1,33 @@
 #include "common/model/layers/attention_masks.h"
 
-#include <cstdlib>
+#include <algorithm>
+#include <numeric>
 
 #include "common/graph/expr.h"
-#include "common/model/layers/masks.h"
 
 namespace cohort {
 namespace {
 
-Expr MaskWhere(ProgramBuilder* builder, int64_t queries, int64_t keys,
-               bool (*keeps)(int64_t query, int64_t key, int64_t window), int64_t window) {
-  Tensor kept = Tensor::Zeros(DType::kInt64, {queries, keys});
-  for (int64_t i = 0; i < queries * keys; ++i) {
-    kept.mutable_values<int64_t>()[static_cast<size_t>(i)] =
-        keeps(i / keys, i % keys, window) ? 1 : 0;
-  }
-  return AsMask(builder->Constant(kept));
+// first, first + 1, ... as [count, 1] or [1, count]: a mask compares two of them, so that a program
+// has no table of queries by keys.
+Expr Places(ProgramBuilder* builder, Dims dims, int64_t first) {
+  Tensor places(DType::kInt64, std::move(dims));
+  std::iota(places.mutable_values<int64_t>().begin(), places.mutable_values<int64_t>().end(),
+            first);
+  return builder->Constant(places);
 }
 
 }  // namespace
 
 Expr CausalMask(ProgramBuilder* builder, int64_t queries, int64_t keys) {
-  return MaskWhere(
-      builder, queries, keys, [](int64_t query, int64_t key, int64_t) { return query >= key; }, 0);
+  return GreaterEqual(Places(builder, {queries, 1}, 0), Places(builder, {1, keys}, 0));
 }
 
+// |query - key| < window
 Expr WindowMask(ProgramBuilder* builder, int64_t queries, int64_t keys, int64_t window) {
-  return MaskWhere(
-      builder, queries, keys,
-      [](int64_t query, int64_t key, int64_t size) { return std::abs(query - key) < size; },
-      window);
+  const int64_t width = std::min(window, std::max(queries, keys));
+  return LogicalAnd(Less(Places(builder, {queries, 1}, 0), Places(builder, {1, keys}, width)),
+                    Less(Places(builder, {1, keys}, 0), Places(builder, {queries, 1}, width)));
 }
 
 Expr BothMasks(Expr a, Expr b) {

@@ -1,6 +1,7 @@
 #include "common/model/layers/axes.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "common/base/status.h"
 #include "common/model/layers/layer.h"
@@ -42,6 +43,17 @@ AxesLast MoveLast(size_t rank, std::span<const int64_t> axes) {
     order.back[static_cast<size_t>(order.there[i])] = static_cast<int64_t>(i);
   }
   return order;
+}
+
+Expr GatherAt(Expr x, int64_t axis, std::span<const int64_t> places) {
+  std::vector<int64_t> perm(x.rank());
+  std::iota(perm.begin(), perm.end(), 0);
+  std::swap(perm[0], perm[static_cast<size_t>(axis)]);
+  Tensor index(DType::kInt64, {static_cast<int64_t>(places.size())});
+  std::ranges::copy(places, index.mutable_values<int64_t>().begin());
+  const DType dtype = x.dtype();
+  const Expr rows = Transpose(IsFloating(dtype) ? x : Cast(x, DType::kFloat64), perm);
+  return Cast(Transpose(Gather(rows, x.builder()->Constant(index)), perm), dtype);
 }
 
 absl::Status CheckAxes(const ValueType& type, size_t rank, std::string_view axes) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/graph/expr.h"
 #include "common/graph/program.h"
 
 namespace cohort {
@@ -27,6 +28,10 @@ struct AxesLast {
   std::vector<int64_t> there, back;
 };
 AxesLast MoveLast(size_t rank, std::span<const int64_t> axes);
+
+// The elements of an axis at these places, which may repeat. The gradient is one scatter, however
+// many places there are: that of a slice is as large as x.
+Expr GatherAt(Expr x, int64_t axis, std::span<const int64_t> places);
 
 // Checks the rank of an input; `axes` names them: "[batch, steps, features]". Error:
 // InvalidArgument.

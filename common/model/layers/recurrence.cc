@@ -2,6 +2,7 @@
 #include "common/model/layers/recurrence.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "common/model/layers/axes.h"
 
@@ -135,18 +136,11 @@ absl::StatusOr<Expr> RunCell(const LayerContext& context, const CellMaker& make_
                         : Unroll(cell.get(), projected, mask, run);
 }
 
-// By a product with the matrix that has ones on the other diagonal: a slice per step would give
-// gradients as large as x, one per step.
 Expr FlipSteps(Expr x) {
   if (!x.valid() || x.type().dims[1].size == 1) return x;
-  const int64_t steps = x.type().dims[1].size, features = x.type().dims[2].size;
-  Tensor opposite = Tensor::Zeros(DType::kFloat64, {steps, steps});
-  for (int64_t i = 0; i < steps; ++i) {
-    opposite.mutable_values<double>()[static_cast<size_t>(i * steps + steps - 1 - i)] = 1;
-  }
-  const Expr last = Reshape(Transpose(x, {0, 2, 1}), {-1, steps});
-  const Expr flipped = MatMul(last, Cast(x.builder()->Constant(opposite), x.dtype()));
-  return Transpose(Reshape(flipped, {-1, features, steps}), {0, 2, 1});
+  std::vector<int64_t> places(static_cast<size_t>(x.type().dims[1].size));
+  std::iota(places.rbegin(), places.rend(), 0);
+  return GatherAt(x, 1, places);
 }
 
 LayerClass RecurrentLayer(RecurrentClass recurrent) {

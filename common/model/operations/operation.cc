@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "common/model/layers/axes.h"
 #include "common/model/layers/masks.h"
 
 namespace cohort {
@@ -37,17 +38,6 @@ std::vector<Run> RunsOf(std::span<const int64_t> places) {
 
 // More slices than this are one gather.
 constexpr size_t kMostSlices = 16;
-
-Expr GatherAt(Expr x, int64_t axis, std::span<const int64_t> places) {
-  std::vector<int64_t> perm(x.rank());
-  std::iota(perm.begin(), perm.end(), 0);
-  std::swap(perm[0], perm[static_cast<size_t>(axis)]);
-  Tensor index(DType::kInt64, {static_cast<int64_t>(places.size())});
-  std::ranges::copy(places, index.mutable_values<int64_t>().begin());
-  const DType dtype = x.dtype();
-  const Expr rows = Transpose(IsFloating(dtype) ? x : Cast(x, DType::kFloat64), perm);
-  return Cast(Transpose(Gather(rows, x.builder()->Constant(index)), perm), dtype);
-}
 
 }  // namespace
 
