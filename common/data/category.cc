@@ -18,23 +18,14 @@ Dims VectorDims(const CategoryOutput& output, const Dims& input) {
   return dims;
 }
 
+// Writes vectors of `per_vector` numbers each.
 absl::Status Write(const CategoryOutput& output, std::span<const int64_t> numbers,
                    size_t per_vector, std::span<std::byte> to) {
-  std::vector<float> values(to.size() / sizeof(float));
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    if (numbers[i] < 0) continue;
-    if (numbers[i] >= output.depth) {
-      return InvalidArgument("{} is not one of the numbers below {}", numbers[i], output.depth);
-    }
-    float& value = values[i / per_vector * static_cast<size_t>(output.depth) +
-                          static_cast<size_t>(numbers[i])];
-    value = output.mode == "count" || output.mode == "tf_idf" ? value + 1 : 1;
+  const size_t bytes = static_cast<size_t>(output.depth) * sizeof(float);
+  for (size_t v = 0; v < to.size() / bytes; ++v) {
+    COHORT_RETURN_IF_ERROR(WriteVector(output, numbers.subspan(v * per_vector, per_vector),
+                                       to.subspan(v * bytes, bytes)));
   }
-  if (output.mode == "tf_idf") {
-    for (size_t i = 0; i < values.size(); ++i)
-      values[i] *= output.weights[i % output.weights.size()];
-  }
-  std::memcpy(to.data(), values.data(), to.size());
   return absl::OkStatus();
 }
 
@@ -48,6 +39,26 @@ CategoryInput InputOf(T value) {
 }
 
 }  // namespace
+
+absl::Status WriteVector(const CategoryOutput& output, std::span<const int64_t> numbers,
+                         std::span<std::byte> to) {
+  thread_local std::vector<float> values;
+  values.assign(static_cast<size_t>(output.depth), 0.0F);
+  const bool counts = output.mode == "count" || output.mode == "tf_idf";
+  for (const int64_t number : numbers) {
+    if (number < 0) continue;
+    if (number >= output.depth) {
+      return InvalidArgument("{} is not one of the numbers below {}", number, output.depth);
+    }
+    float& value = values[static_cast<size_t>(number)];
+    value = counts ? value + 1 : 1;
+  }
+  if (output.mode == "tf_idf") {
+    for (size_t i = 0; i < values.size(); ++i) values[i] *= output.weights[i];
+  }
+  std::memcpy(to.data(), values.data(), to.size());
+  return absl::OkStatus();
+}
 
 Argument OutputModeArgument(std::string_view default_mode, std::vector<std::string> modes) {
   return String("output_mode", "How the numbers of categories are given.")

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,6 +50,11 @@ using CategoryOf = std::function<absl::StatusOr<int64_t>(const CategoryInput&)>;
 // is float32. Errors: InvalidArgument for a number above the depth, when a record is read.
 RecordTransform CategoryTransform(CategoryOutput output, const FeatureType& input, DType int_dtype,
                                   CategoryOf category);
+
+// Writes the vector of some numbers to `to`, which has room for `depth` float32 numbers. Errors:
+// InvalidArgument for a number from the depth on.
+absl::Status WriteVector(const CategoryOutput& output, std::span<const int64_t> numbers,
+                         std::span<std::byte> to);
 
 // TransformClass::encode of words that have become numbers of categories.
 absl::StatusOr<std::optional<RecordTransform>> EncodeCategories(CategoryOutput output,

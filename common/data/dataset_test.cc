@@ -1,6 +1,7 @@
 #include "common/data/dataset.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <functional>
 
 #include "common/data/data_test_files.h"
@@ -68,7 +69,9 @@ TEST_CASE("lookups learn and apply vocabularies as Keras does") {
   const std::vector<std::string> words = {"b", "a", "[UNK]", "c", "unused", "\xc3\xa4"};
   // b twice, a and c and the umlaut once, [UNK] three times.
   const std::vector<uint32_t> codes = {0, 1, 2, 3, 0, 2, 5, 2};
-  const auto vocabulary = AdaptVocabulary(codes, words);
+  v1::ClassConfig learned = *CompleteConfig(Transforms(), ClassOf("StringLookup"));
+  REQUIRE(cohort::Lookup::Adapt({.oov = kOovToken}, codes, words, 1, &learned).ok());
+  const auto vocabulary = Config(learned).Strings("vocabulary");
   CHECK(vocabulary == std::vector<std::string>{"b", "\xc3\xa4", "c", "a"});
   const auto numbers = [&](std::vector<std::string> known) -> absl::StatusOr<std::vector<double>> {
     const auto config = CompleteConfig(Transforms(), ClassOf("StringLookup"));
@@ -207,6 +210,70 @@ TEST_CASE("a vocabulary is learned from the training rows alone, once") {
   transform->set_output("other");
   CHECK(Contains(testing::Message(ResolveVocabularies(&data, {})),
                  "the StringLookup of \"job\" in the validation set has nothing to learn from"));
+}
+
+TEST_CASE("IntegerLookup learns spellings of one integer as one") {
+  testing::TestDirectory dir;
+  v1::DataSpec data;
+  *data.mutable_train() = CsvSpec(dir.Write("t.csv", "id,x\n01,1\n7,1\n7,1\n1,1\n+1,1\n"));
+  AddTransform(data.mutable_train(), "id",
+               ClassOf("IntegerLookup", {{"output_mode", ConfigOf("tf_idf")}}));
+  REQUIRE(testing::Message(ResolveVocabularies(&data, {})) == "");
+  const Config learned(data.train().transforms(0).transform_class());
+  CHECK(learned.Ints("vocabulary") == std::vector<int64_t>{1, 7});
+  CHECK(learned.Floats("idf_weights")[0] == Approx(std::log(1 + 5.0 / (1 + 3))));
+}
+
+TEST_CASE("texts are counted once for each record, and need not have one length") {
+  testing::TestDirectory dir;
+  v1::DataSpec data;
+  *data.mutable_train() = CsvSpec(dir.Write("t.csv", "text\nb a a\nc\nb a a\n\"\"\n"));
+  AddTransform(data.mutable_train(), "text",
+               ClassOf("TextVectorization", {{"output_mode", ConfigOf("tf_idf")}}));
+  REQUIRE(testing::Message(ResolveVocabularies(&data, {})) == "");
+  const Config learned(data.train().transforms(0).transform_class());
+  CHECK(learned.Strings("vocabulary") == std::vector<std::string>{"a", "b", "c"});
+  const float of_two = std::log(1 + 4.0F / (1 + 2));
+  const float of_one = std::log(1 + 4.0F / (1 + 1));
+  CHECK(learned.Floats("idf_weights")[0] == Approx(of_two));
+  CHECK(learned.Floats("idf_weights")[2] == Approx(of_one));
+  const auto dataset = Dataset::Open(data.train());
+  REQUIRE(testing::Message(dataset.status()) == "");
+  const auto vectors = All<float>(**dataset, "text");
+  REQUIRE(vectors.size() == 16);
+  const std::vector<float> expected = {0, 2 * of_two, of_two, 0, 0, 0, 0, of_one,
+                                       0, 2 * of_two, of_two, 0, 0, 0, 0, 0};
+  for (size_t i = 0; i < expected.size(); ++i) CHECK(vectors[i] == Approx(expected[i]));
+}
+
+TEST_CASE("the training rows decide which columns of HashedCrossing are integers") {
+  testing::TestDirectory dir;
+  const auto spec_of = [&](const char* name, std::string_view rows) {
+    v1::DatasetSpec spec = CsvSpec(dir.Write(name, "id,zone\n" + std::string(rows)));
+    v1::ColumnTransform* const added =
+        AddTransform(&spec, "", ClassOf("HashedCrossing", {{"num_bins", ConfigOf(1000)}}), "x");
+    added->add_columns("id");
+    added->add_columns("zone");
+    return spec;
+  };
+  v1::DataSpec data;
+  *data.mutable_train() = spec_of("t.csv", "12,7\nn/a,8\n");
+  *data.mutable_validation() = spec_of("v.csv", "12,7\n13,8\n");
+  REQUIRE(ResolveVocabularies(&data, {}).ok());
+  CHECK(Config(data.train().transforms(0).transform_class()).Strings("integer_columns") ==
+        std::vector<std::string>{"zone"});
+  const auto train = Dataset::Open(data.train());
+  const auto validation = Dataset::Open(data.validation());
+  REQUIRE(testing::Message(train.status()) == "");
+  REQUIRE(testing::Message(validation.status()) == "");
+  CHECK(All<int64_t>(**train, "x")[0] == All<int64_t>(**validation, "x")[0]);
+  data.mutable_train()->Swap(data.mutable_validation());
+  data.mutable_train()->mutable_transforms(0)->mutable_transform_class()->mutable_config()->erase(
+      "integer_columns");
+  data.mutable_validation()->mutable_transforms(0)->CopyFrom(data.train().transforms(0));
+  REQUIRE(ResolveVocabularies(&data, {}).ok());
+  CHECK(Contains(testing::Message(Dataset::Open(data.validation()).status()),
+                 "column \"id\" counts as integers, as it does in the training rows, and \"n/a\""));
 }
 
 TEST_CASE("images stay bytes and are scaled when they are gathered") {

@@ -19,12 +19,10 @@ bool IsGreater(const std::string& a, const std::string& b, bool integers) {
   return a > b;
 }
 
-// The words of the codes without `special` ones, by falling frequency.
-std::vector<uint32_t> ByFrequency(std::span<const uint32_t> codes,
+// The words without `special` ones, by falling frequency.
+std::vector<uint32_t> ByFrequency(std::span<const uint64_t> counts,
                                   std::span<const std::string> words,
                                   std::span<const std::string> special, bool integers) {
-  std::vector<uint64_t> counts(words.size());
-  for (const uint32_t code : codes) ++counts[code];
   std::vector<uint32_t> order;
   for (uint32_t i = 0; i < words.size(); ++i) {
     if (counts[i] == 0 || std::ranges::find(special, words[i]) != special.end()) continue;
@@ -34,21 +32,6 @@ std::vector<uint32_t> ByFrequency(std::span<const uint32_t> codes,
     return counts[a] != counts[b] ? counts[a] > counts[b] : IsGreater(words[a], words[b], integers);
   });
   return order;
-}
-
-// log(1 + records / (1 + records with the word)) of each word.
-std::vector<double> InverseFrequencies(std::span<const uint32_t> codes, size_t words,
-                                       size_t per_record, std::span<const uint32_t> order) {
-  std::vector<double> with(words);
-  std::vector<size_t> last(words, ~size_t{0});  // the last record that has a word
-  for (size_t i = 0; i < codes.size(); ++i) {
-    const size_t record = i / per_record;
-    if (std::exchange(last[codes[i]], record) != record) ++with[codes[i]];
-  }
-  const double records = static_cast<double>(codes.size() / per_record);
-  std::vector<double> weights;
-  for (const uint32_t word : order) weights.push_back(std::log(1 + records / (1 + with[word])));
-  return weights;
 }
 
 // TextVectorization has no such argument.
@@ -62,16 +45,36 @@ absl::StatusOr<std::string> Canonical(const std::string& word) {
   return InvalidArgument("\"{}\" is not an integer: use StringLookup", word.substr(0, 60));
 }
 
+// Gives spellings of one integer, such as "01" and "1", one number. Errors: those of Canonical.
+absl::Status MergeIntegers(std::vector<std::string>* words, std::vector<uint32_t>* number_of_code) {
+  std::unordered_map<std::string, uint32_t> numbers;
+  std::vector<std::string> merged;
+  for (size_t i = 0; i < words->size(); ++i) {
+    COHORT_ASSIGN_OR_RETURN(const std::string word, Canonical((*words)[i]));
+    const auto [found, added] = numbers.emplace(word, static_cast<uint32_t>(merged.size()));
+    if (added) merged.push_back(word);
+    (*number_of_code)[i] = found->second;
+  }
+  *words = std::move(merged);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-std::vector<std::string> AdaptVocabulary(std::span<const uint32_t> codes,
-                                         std::span<const std::string> words) {
-  const std::string oov = kOovToken;
-  std::vector<std::string> vocabulary;
-  for (const uint32_t i : ByFrequency(codes, words, {&oov, 1}, false)) {
-    vocabulary.push_back(words[i]);
-  }
-  return vocabulary;
+void WordCounts::Resize(size_t words) {
+  counts_.resize(words);
+  with_.resize(words);
+  last_.resize(words, ~uint64_t{0});
+}
+
+void WordCounts::Add(uint32_t word, uint64_t times) {
+  counts_[word] += times;
+  if (std::exchange(last_[word], texts_) != texts_) with_[word] += times;
+}
+
+void WordCounts::EndRecords(uint64_t records) {
+  records_ += records;
+  ++texts_;
 }
 
 int64_t HashBucket(std::string_view word, int64_t buckets, const HashKey& key) {
@@ -172,14 +175,23 @@ absl::Status Lookup::Adapt(const Options& options, std::span<const uint32_t> cod
                            std::span<const std::string> words, size_t per_record,
                            v1::ClassConfig* config) {
   std::vector<std::string> tokens(words.begin(), words.end());
-  for (std::string& token : tokens) {
-    if (options.integers) {
-      COHORT_ASSIGN_OR_RETURN(token, Canonical(token));
-    }
+  std::vector<uint32_t> number_of_code(words.size());
+  std::iota(number_of_code.begin(), number_of_code.end(), 0U);
+  if (options.integers) COHORT_RETURN_IF_ERROR(MergeIntegers(&tokens, &number_of_code));
+  WordCounts counts;
+  counts.Resize(tokens.size());
+  for (size_t i = 0; i < codes.size(); ++i) {
+    counts.Add(number_of_code[codes[i]], 1);
+    if ((i + 1) % per_record == 0) counts.EndRecords(1);
   }
+  return AdaptToCounts(options, tokens, counts, config);
+}
+
+absl::Status Lookup::AdaptToCounts(const Options& options, std::span<const std::string> words,
+                                   const WordCounts& counts, v1::ClassConfig* config) {
   std::vector<std::string> special = {options.oov};
   if (options.mask.has_value()) special.push_back(*options.mask);
-  std::vector<uint32_t> order = ByFrequency(codes, tokens, special, options.integers);
+  std::vector<uint32_t> order = ByFrequency(counts.counts(), words, special, options.integers);
   const Config given(*config);
   if (!given.IsNone("max_tokens")) {
     const bool has_mask = options.mask.has_value() && given.String("output_mode") == "int";
@@ -189,13 +201,15 @@ absl::Status Lookup::Adapt(const Options& options, std::span<const uint32_t> cod
   v1::ConfigValue vocabulary;
   for (const uint32_t i : order) {
     int64_t number = 0;
-    const bool is_number = options.integers && ParseInteger(tokens[i], &number);
-    *vocabulary.mutable_list()->add_values() = is_number ? ConfigOf(number) : ConfigOf(tokens[i]);
+    const bool is_number = options.integers && ParseInteger(words[i], &number);
+    *vocabulary.mutable_list()->add_values() = is_number ? ConfigOf(number) : ConfigOf(words[i]);
   }
   if (given.String("output_mode") == "tf_idf") {
     v1::ConfigValue weights;
-    for (const double weight : InverseFrequencies(codes, words.size(), per_record, order)) {
-      *weights.mutable_list()->add_values() = ConfigOf(weight);
+    const auto records = static_cast<double>(counts.records());
+    for (const uint32_t i : order) {
+      const auto with = static_cast<double>(counts.records_with()[i]);
+      *weights.mutable_list()->add_values() = ConfigOf(std::log(1 + records / (1 + with)));
     }
     (*config->mutable_config())["idf_weights"] = std::move(weights);
   }

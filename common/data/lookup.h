@@ -18,11 +18,28 @@ namespace cohort {
 
 inline constexpr char kOovToken[] = "[UNK]";
 
-// Returns the vocabulary that `adapt` learns: distinct words by falling frequency. Among equally
-// frequent words the greater one (byte by byte) comes first, as numpy's reversed lexsort orders
-// them. kOovToken is never in it. `codes` index `words`; words without a code are left out.
-std::vector<std::string> AdaptVocabulary(std::span<const uint32_t> codes,
-                                         std::span<const std::string> words);
+// How often words occur, and in how many records. A text that several records have is counted once
+// with all of them.
+class WordCounts {
+ public:
+  // There are words 0 to `words` - 1 from now on.
+  void Resize(size_t words);
+  // Counts a word of the current text, which `times` records have.
+  void Add(uint32_t word, uint64_t times);
+  // Ends the text, which `records` records have.
+  void EndRecords(uint64_t records);
+
+  std::span<const uint64_t> counts() const { return counts_; }
+  std::span<const uint64_t> records_with() const { return with_; }
+  uint64_t records() const { return records_; }
+
+ private:
+  std::vector<uint64_t> counts_;
+  std::vector<uint64_t> with_;
+  std::vector<uint64_t> last_;  // the last text that has a word
+  uint64_t texts_ = 0;
+  uint64_t records_ = 0;
+};
 
 // Hashes a word to one of `buckets`, as tf.strings.to_hash_bucket_fast, or _strong with a key.
 using HashKey = std::optional<std::array<uint64_t, 2>>;
@@ -49,10 +66,16 @@ class Lookup {
   // Errors: InvalidArgument for a repeated word, for special words in other places than the first,
   // for an empty vocabulary, and for arguments that do not suit each other.
   static absl::StatusOr<Lookup> Create(const Config& config, Options options);
-  // Learns the vocabulary, and the weights of tf_idf. `config` has the other arguments.
+  // Learns the vocabulary, distinct words by falling frequency, and the weights of tf_idf. Among
+  // equally frequent words the greater one (byte by byte, or the greater integer) comes first, as
+  // numpy's reversed lexsort orders them. The mask and the token of unknown words are never in it.
+  // `codes` index `words`; words without a code are left out. `config` has the other arguments.
   static absl::Status Adapt(const Options& options, std::span<const uint32_t> codes,
                             std::span<const std::string> words, size_t per_record,
                             v1::ClassConfig* config);
+  // The same from counts of `words`.
+  static absl::Status AdaptToCounts(const Options& options, std::span<const std::string> words,
+                                    const WordCounts& counts, v1::ClassConfig* config);
 
   // The number of a word; -1 for the mask if output_mode is not int. Errors: InvalidArgument for
   // an unknown word if num_oov_indices is 0.

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -162,6 +163,50 @@ TEST_CASE("a registered source is read when a batch is gathered, column by colum
   }
   const std::vector<uint64_t> beyond = {6};
   CHECK(absl::IsOutOfRange(dataset->Gather(beyond, features, &batch)));
+}
+
+TEST_CASE("integers are looked up, hashed and crossed record by record, as their words are") {
+  v1::DatasetSpec spec = SquaresSpec(20);
+  AddTransform(&spec, "number", ClassOf("Hashing", {{"num_bins", ConfigOf(7)}}), "hash");
+  AddTransform(&spec, "number",
+               ClassOf("IntegerLookup", {{"vocabulary", ConfigOf(std::vector<int64_t>{3, 5})}}),
+               "found");
+  v1::ColumnTransform* const cross =
+      AddTransform(&spec, "", ClassOf("HashedCrossing", {{"num_bins", ConfigOf(1000)}}), "crossed");
+  cross->add_columns("number");
+  cross->add_columns("hash");
+  reads = 0;
+  const auto dataset = Open(spec);
+  CHECK(reads == 0);
+  const testing::TestDirectory directory;
+  std::string text = "number,square\n";
+  for (int i = 0; i < 20; ++i) text += fmt::format("{},{}\n", i, i * i);
+  v1::DatasetSpec csv = spec;
+  *csv.mutable_source_class() = testing::CsvSpec(directory.Write("a.csv", text)).source_class();
+  const auto in_memory = Open(csv);
+  std::vector<uint64_t> all(20);
+  std::iota(all.begin(), all.end(), 0U);
+  for (const char* column : {"hash", "found", "crossed"}) {
+    INFO(column);
+    CHECK(Gather<int64_t>(*dataset, column, all) == Gather<int64_t>(*in_memory, column, all));
+  }
+}
+
+TEST_CASE("moments of many records are learned block by block") {
+  v1::DatasetSpec spec = SquaresSpec(10'001);
+  AddTransform(&spec, "number", ClassOf("Normalization"), "normal");
+  v1::ColumnTransform* const both = AddTransform(
+      &spec, "", ClassOf("Normalization", {{"axis", ConfigOf(std::vector<int64_t>{-1})}}), "both");
+  both->add_columns("number");
+  both->add_columns("number");
+  const auto dataset = Open(spec);
+  // 0 to 2 n have the mean n and the variance n (n + 1) / 3.
+  const double deviation = std::sqrt(5000.0 * 5001.0 / 3);
+  for (const uint64_t record : {0, 5000, 10'000}) {
+    const float expected = static_cast<float>((static_cast<double>(record) - 5000) / deviation);
+    CHECK(Gather<float>(*dataset, "normal", {record})[0] == Approx(expected).margin(1e-6));
+    CHECK(Gather<float>(*dataset, "both", {record})[1] == Approx(expected).margin(1e-6));
+  }
 }
 
 TEST_CASE("an epoch reads each record of a registered source exactly once") {

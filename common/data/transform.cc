@@ -1,8 +1,11 @@
 #include "common/data/transform.h"
 
+#include <absl/functional/function_ref.h>
 #include <absl/strings/str_join.h>
 
 #include <algorithm>
+#include <memory>
+#include <numeric>
 #include <sstream>
 
 #include "common/base/printable.h"
@@ -158,8 +161,10 @@ absl::Status CheckVocabulary(const Column& column, const Table& table) {
 }
 
 // Transforms columns in memory when the dataset is opened. `config` gets what the class learns.
+// `words` gets those that become numbers.
 absl::StatusOr<Column> TransformMemory(const TransformClass& transform, const Table& table,
-                                       std::vector<Column> inputs, v1::ClassConfig* config) {
+                                       std::vector<Column> inputs, v1::ClassConfig* config,
+                                       std::shared_ptr<const std::vector<std::string>>* words) {
   const uint64_t records = table.records;
   if (inputs.size() > 1 && !transform.takes_columns) {
     COHORT_ASSIGN_OR_RETURN(Column stacked, StackMemory(records, std::move(inputs)));
@@ -181,6 +186,7 @@ absl::StatusOr<Column> TransformMemory(const TransformClass& transform, const Ta
   }
   COHORT_ASSIGN_OR_RETURN(const std::vector<double> numbers,
                           transform.map_words(Config(*config), *input.words));
+  *words = input.words;
   Column column = MapWords(input, numbers, transform.word_dtype, transform.word_dtype);
   if (transform.has_rows && !input.words->empty()) {
     if (!column.dims.empty() && column.dims.back() == 1) column.dims.pop_back();
@@ -210,23 +216,84 @@ absl::StatusOr<Column> ReadIntoMemory(const Column& column, const Table& table) 
                 .dtype = column.dtype};
 }
 
+// Reads the numbers of columns, block by block. Several columns come side by side, as Stack gives
+// them.
+class BlockReader {
+ public:
+  static absl::StatusOr<BlockReader> Create(std::vector<Column> inputs, const Table& table) {
+    for (Column& input : inputs) {
+      COHORT_ASSIGN_OR_RETURN(input, NumbersOf(input));
+    }
+    BlockReader reader(std::move(inputs), table);
+    reader.dims_ = reader.inputs_[0].dims;
+    if (reader.inputs_.size() > 1) {
+      COHORT_ASSIGN_OR_RETURN(const RecordTransform stack,
+                              Open(StackClass(), {}, TypesOf(reader.inputs_)));
+      reader.dims_ = stack.dims;
+    }
+    return reader;
+  }
+
+  const Dims& dims() const { return dims_; }
+
+  // Calls `add` with the numbers of all records.
+  absl::Status ForEach(absl::FunctionRef<absl::Status(std::span<const double>)> add) {
+    constexpr uint64_t kBlockBytes = 16 << 20;
+    constexpr uint64_t kMostRecords = 4096;
+    const auto elements = static_cast<uint64_t>(NumElements(dims_));
+    const uint64_t block = std::clamp<uint64_t>(
+        kBlockBytes / sizeof(double) / std::max<uint64_t>(elements, 1), 1, kMostRecords);
+    std::vector<double> numbers, part;
+    for (uint64_t first = 0; first < table_.records; first += block) {
+      const uint64_t count = std::min(block, table_.records - first);
+      numbers.resize(count * elements);
+      for (size_t i = 0; i < inputs_.size(); ++i) {
+        part.resize(numbers.size() / inputs_.size());
+        COHORT_RETURN_IF_ERROR(Read(inputs_[i], first, count, &part));
+        for (size_t j = 0; j < part.size(); ++j) numbers[j * inputs_.size() + i] = part[j];
+      }
+      COHORT_RETURN_IF_ERROR(add(numbers));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  BlockReader(std::vector<Column> inputs, const Table& table)
+      : inputs_(std::move(inputs)), table_(table) {}
+
+  absl::Status Read(const Column& column, uint64_t first, uint64_t count,
+                    std::vector<double>* numbers) {
+    if (column.is_in_memory()) {
+      const size_t at = first * static_cast<size_t>(column.elements()) * SizeOf(column.stored);
+      ConvertNumbers(column.stored, column.values->data() + at, DType::kFloat64, numbers->data(),
+                     numbers->size(), column.scale, column.offset);
+      return absl::OkStatus();
+    }
+    std::vector<uint64_t> records(count);
+    std::iota(records.begin(), records.end(), first);
+    bytes_.resize(numbers->size() * SizeOf(column.dtype));
+    const RecordGraph::Output output = {column.node, bytes_.data()};
+    COHORT_RETURN_IF_ERROR(table_.graph->Gather(records, {&output, 1}, {}));
+    ConvertNumbers(column.dtype, bytes_.data(), DType::kFloat64, numbers->data(), numbers->size());
+    return absl::OkStatus();
+  }
+
+  std::vector<Column> inputs_;
+  const Table& table_;
+  Dims dims_;
+  std::vector<uint8_t> bytes_;
+};
+
 // Learns arguments from columns of numbers.
-absl::Status AdaptToNumbers(const TransformClass& transform, const Table& table,
-                            std::vector<Column> inputs, v1::ClassConfig* config) {
-  for (Column& input : inputs) {
-    COHORT_ASSIGN_OR_RETURN(input, ReadIntoMemory(input, table));
-    COHORT_ASSIGN_OR_RETURN(input, NumbersOf(input));
-  }
-  if (inputs.size() > 1) {
-    COHORT_ASSIGN_OR_RETURN(Column stacked, StackMemory(table.records, std::move(inputs)));
-    inputs = {std::move(stacked)};
-  }
-  const Column& input = inputs[0];
-  std::vector<double> numbers(static_cast<size_t>(table.records) *
-                              static_cast<size_t>(input.elements()));
-  ConvertNumbers(input.stored, input.values->data(), DType::kFloat64, numbers.data(),
-                 numbers.size(), input.scale, input.offset);
-  return transform.adapt_numbers(numbers, input.dims, config);
+absl::Status LearnFromNumbers(const TransformClass& transform, const Table& table,
+                              std::vector<Column> inputs, v1::ClassConfig* config) {
+  COHORT_ASSIGN_OR_RETURN(BlockReader reader, BlockReader::Create(std::move(inputs), table));
+  const Config given(*config);
+  COHORT_ASSIGN_OR_RETURN(const std::unique_ptr<NumberLearner> learner,
+                          transform.learn_numbers(given, reader.dims()));
+  COHORT_RETURN_IF_ERROR(
+      reader.ForEach([&](std::span<const double> numbers) { return learner->Add(numbers); }));
+  return learner->Finish(config);
 }
 
 // Transforms each record when it is read: adds nodes to the graph.
@@ -276,10 +343,16 @@ class GraphTransform {
 
 // Adds what is done with the numbers of words when a record is read.
 absl::StatusOr<Column> Encoded(const TransformClass& its_class, const Transform& transform,
-                               const Table& table, Column numbers) {
+                               const Table& table, std::span<const std::string> words,
+                               Column numbers) {
   const FeatureType type{transform.column(), numbers.dtype, numbers.dims};
-  COHORT_ASSIGN_OR_RETURN(std::optional<RecordTransform> encode,
-                          its_class.encode(Config(transform.transform_class()), type));
+  const Config config(transform.transform_class());
+  std::optional<RecordTransform> encode;
+  if (its_class.encode_words) {
+    COHORT_ASSIGN_OR_RETURN(encode, its_class.encode_words(config, words, type));
+  } else if (its_class.encode) {
+    COHORT_ASSIGN_OR_RETURN(encode, its_class.encode(config, type));
+  }
   if (!encode.has_value()) return numbers;
   COHORT_RETURN_IF_ERROR(CheckColumnType(encode->dtype, encode->dims));
   Column encoded{.dims = encode->dims, .dtype = encode->dtype};
@@ -311,9 +384,13 @@ absl::Status Apply(Transform* transform, Table* table) {
   COHORT_ASSIGN_OR_RETURN(const TransformClass* its_class,
                           Transforms().Find(transform->transform_class().class_name()));
   COHORT_ASSIGN_OR_RETURN(std::vector<Column> inputs, FindColumns(*transform, *table));
+  v1::ClassConfig* const config = transform->mutable_transform_class();
   if (its_class->integers_are_words) {
+    const bool learns_words = its_class->adapt && its_class->must_adapt(Config(*config));
+    const bool has_words =
+        std::any_of(inputs.begin(), inputs.end(), [](const Column& c) { return c.is_text(); });
     for (Column& input : inputs) {
-      if (IsFloating(input.dtype)) continue;
+      if (IsFloating(input.dtype) || !(learns_words || has_words)) continue;
       COHORT_ASSIGN_OR_RETURN(input, ReadIntoMemory(input, *table));
     }
     const auto is_word = [](const Column& c) { return c.is_text() || c.is_integer(); };
@@ -324,18 +401,25 @@ absl::Status Apply(Transform* transform, Table* table) {
   const bool are_words =
       its_class->takes_words() &&
       std::all_of(inputs.begin(), inputs.end(), [](const Column& c) { return c.is_text(); });
-  v1::ClassConfig* const config = transform->mutable_transform_class();
-  if (!are_words && its_class->adapt_numbers && its_class->must_adapt(Config(*config))) {
-    COHORT_RETURN_IF_ERROR(AdaptToNumbers(*its_class, *table, inputs, config));
+  if (!are_words && its_class->learn_numbers && its_class->must_adapt(Config(*config))) {
+    COHORT_RETURN_IF_ERROR(LearnFromNumbers(*its_class, *table, inputs, config));
+  }
+  if (its_class->adapt_columns && its_class->must_adapt(Config(*config))) {
+    COHORT_RETURN_IF_ERROR(its_class->adapt_columns(inputs, config));
   }
   const bool in_memory =
       (its_class->elementwise || (its_class->takes_words() && (are_words || !its_class->open))) &&
       std::all_of(inputs.begin(), inputs.end(), [](const Column& c) { return c.is_in_memory(); });
-  COHORT_ASSIGN_OR_RETURN(Column column,
-                          in_memory ? TransformMemory(*its_class, *table, std::move(inputs), config)
-                                    : GraphTransform(*transform, *its_class, *table).Add(inputs));
-  if (are_words && its_class->encode) {
-    COHORT_ASSIGN_OR_RETURN(column, Encoded(*its_class, *transform, *table, std::move(column)));
+  std::shared_ptr<const std::vector<std::string>> words;
+  COHORT_ASSIGN_OR_RETURN(
+      Column column, in_memory
+                         ? TransformMemory(*its_class, *table, std::move(inputs), config, &words)
+                         : GraphTransform(*transform, *its_class, *table).Add(inputs));
+  if (are_words) {
+    const std::span<const std::string> mapped =
+        words == nullptr ? std::span<const std::string>() : *words;
+    COHORT_ASSIGN_OR_RETURN(column,
+                            Encoded(*its_class, *transform, *table, mapped, std::move(column)));
   }
   column.name = OutputOf(*transform);
   if (column.is_in_memory() && !transform->dtype().empty())

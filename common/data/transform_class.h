@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -41,6 +42,16 @@ struct RecordTransform {
   std::optional<Conversion> conversion = std::nullopt;
 };
 
+// Learns arguments of a transform from a column of numbers, which need not fit into memory.
+class NumberLearner {
+ public:
+  virtual ~NumberLearner() = default;
+  // Takes the numbers of the next records, which are complete. Errors: InvalidArgument.
+  virtual absl::Status Add(std::span<const double> numbers) = 0;
+  // Sets the arguments. Errors: InvalidArgument.
+  virtual absl::Status Finish(v1::ClassConfig* config) = 0;
+};
+
 // A transform: its arguments, and the function that makes it for the columns of a dataset. A job
 // file names it as `{column: image, Rescaling: {scale: 0.0039}}`. Each class of this tree has a
 // file in common/data/transforms, with the line of transform_list.h that names it. Others are
@@ -57,13 +68,16 @@ struct TransformClass {
   using AdaptConfig = absl::Status(std::span<const uint32_t> codes,
                                    std::span<const std::string> words, size_t per_record,
                                    v1::ClassConfig* config);
-  using AdaptNumbers = absl::Status(std::span<const double> numbers, const Dims& dims,
-                                    v1::ClassConfig* config);
+  using LearnNumbers = absl::StatusOr<std::unique_ptr<NumberLearner>>(const Config& config,
+                                                                      const Dims& dims);
   // Returns the number of each record, which depends on all columns; they are words.
   using MapColumns = absl::StatusOr<std::vector<double>>(const Config& config,
                                                          std::span<const Column> columns);
+  using AdaptColumns = absl::Status(std::span<const Column> columns, v1::ClassConfig* config);
   using Encode = absl::StatusOr<std::optional<RecordTransform>>(const Config& config,
                                                                 const FeatureType& numbers);
+  using EncodeWords = absl::StatusOr<std::optional<RecordTransform>>(
+      const Config& config, std::span<const std::string> words, const FeatureType& numbers);
 
   ClassSchema schema;
   // Several `columns` of a job file arrive as they are. False: they are stacked along a new last
@@ -91,17 +105,21 @@ struct TransformClass {
   bool has_rows = false;
   // Instead of map_words, for several columns of words.
   std::function<MapColumns> map_columns = nullptr;
-  // Columns of integers count as words, their decimal text. Those that are read record by record
-  // are read into memory.
+  // Columns of integers count as words, their decimal text. `open` gets those that are read record
+  // by record, unless the class learns from words, or another column holds words.
   bool integers_are_words = false;
   // What is done with the numbers of words when a record is read; nothing: they are the output.
   std::function<Encode> encode = nullptr;
+  // The same for a class that needs the words: those that map_words has got.
+  std::function<EncodeWords> encode_words = nullptr;
   // Learns arguments from the training records, such as a vocabulary. Word `codes[i]` of `words` is
   // at position i of the column, which has `per_record` in each record. Null: it learns nothing.
   std::function<bool(const Config& config)> must_adapt = nullptr;
   std::function<AdaptConfig> adapt = nullptr;
   // The same for a column of numbers, which has the shape `dims` in a record.
-  std::function<AdaptNumbers> adapt_numbers = nullptr;
+  std::function<LearnNumbers> learn_numbers = nullptr;
+  // The same for what the columns of map_columns hold: words in memory, or numbers.
+  std::function<AdaptColumns> adapt_columns = nullptr;
 
   bool takes_words() const { return map_words != nullptr || map_columns != nullptr; }
 };

@@ -1,6 +1,8 @@
 // Discretization (keras/src/layers/preprocessing/discretization.py).
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <utility>
 
 #include "common/base/status.h"
 #include "common/data/category.h"
@@ -57,24 +59,67 @@ Summary Summarize(std::vector<float> values, double epsilon) {
   return summary;
 }
 
-absl::Status AdaptBoundaries(std::span<const double> numbers, const Dims&,
-                             v1::ClassConfig* config) {
-  const Config given(*config);
-  const double epsilon = given.Float("epsilon");
-  std::vector<float> values(numbers.begin(), numbers.end());
-  if (std::any_of(values.begin(), values.end(), [](float v) { return std::isnan(v); })) {
-    return InvalidArgument("Discretization cannot learn from a NaN: give its bin_boundaries");
+Summary Merge(const Summary& a, const Summary& b, double epsilon) {
+  std::vector<std::pair<float, float>> entries;
+  for (const Summary* part : {&a, &b}) {
+    for (size_t i = 0; i < part->values.size(); ++i) {
+      entries.emplace_back(part->values[i], part->weights[i]);
+    }
   }
-  const Summary summary = Compress(Summarize(std::move(values), epsilon), epsilon);
-  Summary bins = Compress(summary, 1.0 / static_cast<double>(given.Int("num_bins")));
-  if (!bins.values.empty()) bins.values.pop_back();
-  v1::ConfigValue boundaries;
-  boundaries.mutable_list();
-  for (const float value : bins.values) {
-    *boundaries.mutable_list()->add_values() = ConfigOf(static_cast<double>(value));
+  std::ranges::stable_sort(entries, {}, &std::pair<float, float>::first);
+  Summary merged;
+  for (const auto& [value, weight] : entries) {
+    merged.values.push_back(value);
+    merged.weights.push_back(weight);
   }
-  (*config->mutable_config())["bin_boundaries"] = std::move(boundaries);
-  return absl::OkStatus();
+  return Compress(merged, epsilon);
+}
+
+// Learns boundaries as Keras' adapt, with batches of the most numbers that are kept.
+class BoundaryLearner : public NumberLearner {
+ public:
+  explicit BoundaryLearner(const Config& config)
+      : epsilon_(config.Float("epsilon")), num_bins_(config.Int("num_bins")) {}
+
+  absl::Status Add(std::span<const double> numbers) override {
+    for (const double number : numbers) {
+      if (std::isnan(number)) {
+        return InvalidArgument("Discretization cannot learn from a NaN: give its bin_boundaries");
+      }
+      values_.push_back(static_cast<float>(number));
+      if (values_.size() == kMostValues) Flush();
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Finish(v1::ClassConfig* config) override {
+    if (!values_.empty()) Flush();
+    Summary bins = Compress(summary_, 1.0 / static_cast<double>(num_bins_));
+    if (!bins.values.empty()) bins.values.pop_back();
+    v1::ConfigValue boundaries;
+    boundaries.mutable_list();
+    for (const float value : bins.values) {
+      *boundaries.mutable_list()->add_values() = ConfigOf(static_cast<double>(value));
+    }
+    (*config->mutable_config())["bin_boundaries"] = std::move(boundaries);
+    return absl::OkStatus();
+  }
+
+ private:
+  static constexpr size_t kMostValues = 16 << 20;  // 64 MiB
+
+  void Flush() {
+    summary_ = Merge(Summarize(std::exchange(values_, {}), epsilon_), summary_, epsilon_);
+  }
+
+  const double epsilon_;
+  const int64_t num_bins_;
+  std::vector<float> values_;
+  Summary summary_;
+};
+
+absl::StatusOr<std::unique_ptr<NumberLearner>> LearnBoundaries(const Config& config, const Dims&) {
+  return std::make_unique<BoundaryLearner>(config);
 }
 
 absl::StatusOr<RecordTransform> OpenDiscretization(const Config& config,
@@ -123,7 +168,7 @@ TransformClass DiscretizationTransform() {
           [](const Config& config) {
             return config.IsNone("bin_boundaries") && !config.IsNone("num_bins");
           },
-      .adapt_numbers = AdaptBoundaries};
+      .learn_numbers = LearnBoundaries};
 }
 
 }  // namespace cohort

@@ -33,9 +33,9 @@ absl::StatusOr<RecordTransform> OpenIntegerLookup(const Config& config,
                                                   std::span<const FeatureType> inputs) {
   if (config.Ints("vocabulary").empty()) {
     return InvalidArgument(
-        "IntegerLookup learns from columns in memory, and \"{}\" is read record by record, or is "
-        "not of integers: give its vocabulary",
-        inputs[0].name);
+        "IntegerLookup learns from integers, and \"{}\" holds {}: give it a dtype of integers, or "
+        "IntegerLookup its vocabulary",
+        inputs[0].name, DTypeName(inputs[0].dtype));
   }
   COHORT_ASSIGN_OR_RETURN(Lookup lookup, Lookup::Create(config, IntegerOptions(config)));
   const auto shared = std::make_shared<const Lookup>(std::move(lookup));

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
 
 #include "common/base/status.h"
 #include "common/data/convert.h"
@@ -54,42 +55,65 @@ absl::StatusOr<std::vector<float>> Statistics(const Config& config, std::string_
   return InvalidArgument("{} has {} numbers, and the axes have {}", name, given.size(), count);
 }
 
-absl::Status AdaptMoments(std::span<const double> numbers, const Dims& dims,
-                          v1::ClassConfig* config) {
-  COHORT_ASSIGN_OR_RETURN(const Means means, MeansOf(Config(*config), dims));
-  const size_t n = means.of_element.size();
-  if (numbers.empty() || n == 0) return InvalidArgument("Normalization learns from no records");
-  const double count = static_cast<double>(numbers.size() / n * (n / means.count));
-  std::vector<double> mean(means.count), variance(means.count);
-  for (size_t i = 0; i < numbers.size(); ++i) mean[means.of_element[i % n]] += numbers[i];
-  for (double& m : mean) m /= count;
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    const size_t at = means.of_element[i % n];
-    variance[at] += (numbers[i] - mean[at]) * (numbers[i] - mean[at]);
-  }
-  v1::ConfigValue means_list, variances_list;
-  for (size_t i = 0; i < mean.size(); ++i) {
-    if (!std::isfinite(mean[i]) || !std::isfinite(variance[i])) {
-      return InvalidArgument("Normalization learns from a number that is not finite");
+// Learns means and variances. It joins those of blocks (Chan, Golub, LeVeque: Updating Formulae and
+// a Pairwise Algorithm for Computing Sample Variances, 1979).
+class MomentLearner : public NumberLearner {
+ public:
+  explicit MomentLearner(Means means)
+      : means_(std::move(means)), mean_(means_.count), squares_(means_.count) {}
+
+  absl::Status Add(std::span<const double> numbers) override {
+    const size_t n = means_.of_element.size();
+    if (n == 0 || numbers.empty()) return absl::OkStatus();
+    const auto count = static_cast<double>(numbers.size() / n * (n / means_.count));
+    std::vector<double> mean(means_.count), squares(means_.count);
+    for (size_t i = 0; i < numbers.size(); ++i) mean[means_.of_element[i % n]] += numbers[i];
+    for (double& m : mean) m /= count;
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      const size_t at = means_.of_element[i % n];
+      squares[at] += (numbers[i] - mean[at]) * (numbers[i] - mean[at]);
     }
-    *means_list.mutable_list()->add_values() = ConfigOf(mean[i]);
-    *variances_list.mutable_list()->add_values() = ConfigOf(variance[i] / count);
+    const double total = count_ + count;
+    for (size_t i = 0; i < mean.size(); ++i) {
+      const double difference = mean[i] - mean_[i];
+      mean_[i] += difference * (count / total);
+      squares_[i] += squares[i] + difference * difference * (count_ * count / total);
+    }
+    count_ = total;
+    return absl::OkStatus();
   }
-  (*config->mutable_config())["mean"] = std::move(means_list);
-  (*config->mutable_config())["variance"] = std::move(variances_list);
-  return absl::OkStatus();
+
+  absl::Status Finish(v1::ClassConfig* config) override {
+    if (count_ == 0) return InvalidArgument("Normalization learns from no records");
+    v1::ConfigValue means, variances;
+    for (size_t i = 0; i < mean_.size(); ++i) {
+      if (!std::isfinite(mean_[i]) || !std::isfinite(squares_[i])) {
+        return InvalidArgument("Normalization learns from a number that is not finite");
+      }
+      *means.mutable_list()->add_values() = ConfigOf(mean_[i]);
+      *variances.mutable_list()->add_values() = ConfigOf(squares_[i] / count_);
+    }
+    (*config->mutable_config())["mean"] = std::move(means);
+    (*config->mutable_config())["variance"] = std::move(variances);
+    return absl::OkStatus();
+  }
+
+ private:
+  const Means means_;
+  double count_ = 0;                    // the numbers of each mean
+  std::vector<double> mean_, squares_;  // squares of the differences from the mean
+};
+
+absl::StatusOr<std::unique_ptr<NumberLearner>> LearnMoments(const Config& config,
+                                                            const Dims& dims) {
+  COHORT_ASSIGN_OR_RETURN(Means means, MeansOf(config, dims));
+  return std::make_unique<MomentLearner>(std::move(means));
 }
 
 absl::StatusOr<RecordTransform> OpenNormalization(const Config& config,
                                                   std::span<const FeatureType> inputs) {
   if (config.IsNone("mean") != config.IsNone("variance")) {
     return InvalidArgument("Normalization needs both mean and variance, or none to learn them");
-  }
-  if (config.IsNone("mean")) {
-    return InvalidArgument(
-        "Normalization learns from columns in memory, and \"{}\" is read record by record: give "
-        "mean and variance",
-        inputs[0].name);
   }
   COHORT_ASSIGN_OR_RETURN(Means means, MeansOf(config, inputs[0].dims));
   COHORT_ASSIGN_OR_RETURN(std::vector<float> mean, Statistics(config, "mean", means.count));
@@ -134,7 +158,7 @@ TransformClass NormalizationTransform() {
       .elementwise = true,
       .must_adapt =
           [](const Config& config) { return config.IsNone("mean") && config.IsNone("variance"); },
-      .adapt_numbers = AdaptMoments};
+      .learn_numbers = LearnMoments};
 }
 
 }  // namespace cohort

@@ -1,8 +1,12 @@
 // TextVectorization (keras/src/layers/preprocessing/text_vectorization.py).
 #include <algorithm>
+#include <cstring>
+#include <memory>
+#include <numeric>
 #include <unordered_map>
 
 #include "common/base/status.h"
+#include "common/data/category.h"
 #include "common/data/lookup.h"
 #include "common/data/transform_class.h"
 
@@ -74,63 +78,113 @@ Lookup::Options TokenOptions(const Config& config) {
   return {.vocabulary = config.Strings("vocabulary"), .mask = "", .oov = kOovToken};
 }
 
+// A vector of a text needs nothing but its tokens, however long other texts are.
+bool IsRagged(const Config& config) {
+  const std::string& mode = config.String("output_mode");
+  return mode != "int" && mode != "one_hot";
+}
+
 // One number for each token of a text, padded to the longest text, or to output_sequence_length.
-absl::StatusOr<std::vector<double>> VectorizeTexts(const Config& config,
-                                                   std::span<const std::string> texts) {
+absl::StatusOr<std::vector<double>> PadTexts(const Config& config,
+                                             std::span<const std::string> texts) {
   COHORT_ASSIGN_OR_RETURN(const Lookup lookup, Lookup::Create(config, TokenOptions(config)));
-  std::vector<std::vector<double>> numbers;
-  size_t longest = 1;
-  for (const std::string& text : texts) {
-    COHORT_ASSIGN_OR_RETURN(numbers.emplace_back(), lookup.FindAll(TokensOf(config, text)));
-    longest = std::max(longest, numbers.back().size());
-  }
+  const bool is_int = lookup.output().is_int();
+  size_t length = 1;
   if (!config.IsNone("output_sequence_length")) {
-    longest = static_cast<size_t>(config.Int("output_sequence_length"));
-  } else if (lookup.output().is_int()) {
-    return InvalidArgument(
-        "output_mode int needs output_sequence_length: records have one shape, and the longest "
-        "text "
-        "here has {} tokens",
-        longest);
+    length = static_cast<size_t>(config.Int("output_sequence_length"));
+  } else {
+    for (const std::string& text : texts) length = std::max(length, TokensOf(config, text).size());
+    if (is_int) {
+      return InvalidArgument(
+          "output_mode int needs output_sequence_length: records have one shape, and the longest "
+          "text here has {} tokens",
+          length);
+    }
   }
-  const double padding = lookup.output().is_int() ? 0 : -1;
   std::vector<double> all;
-  all.reserve(texts.size() * longest);
-  for (std::vector<double>& of_text : numbers) {
-    of_text.resize(longest, padding);
-    all.insert(all.end(), of_text.begin(), of_text.end());
+  all.reserve(texts.size() * length);
+  for (const std::string& text : texts) {
+    std::vector<std::string> tokens = TokensOf(config, text);
+    tokens.resize(std::min(tokens.size(), length));
+    COHORT_ASSIGN_OR_RETURN(const std::vector<double> numbers, lookup.FindAll(tokens));
+    all.insert(all.end(), numbers.begin(), numbers.end());
+    all.resize(all.size() + length - numbers.size(), is_int ? 0 : -1);
   }
   return all;
+}
+
+absl::StatusOr<std::vector<double>> VectorizeTexts(const Config& config,
+                                                   std::span<const std::string> texts) {
+  if (!IsRagged(config)) return PadTexts(config, texts);
+  // Which text it is; EncodeTexts has the tokens of each.
+  std::vector<double> numbers(texts.size());
+  std::iota(numbers.begin(), numbers.end(), 0.0);
+  return numbers;
+}
+
+// The numbers of the tokens of several texts.
+struct TokenTable {
+  std::vector<int64_t> numbers;
+  std::vector<size_t> ends;  // in `numbers`, by text
+
+  std::span<const int64_t> Of(size_t text) const {
+    const size_t begin = text == 0 ? 0 : ends[text - 1];
+    return std::span(numbers).subspan(begin, ends[text] - begin);
+  }
+};
+
+absl::StatusOr<std::optional<RecordTransform>> EncodeTexts(const Config& config,
+                                                           std::span<const std::string> texts,
+                                                           const FeatureType& numbers) {
+  COHORT_ASSIGN_OR_RETURN(const Lookup lookup, Lookup::Create(config, TokenOptions(config)));
+  if (!IsRagged(config)) return EncodeCategories(lookup.output(), numbers);
+  auto table = std::make_shared<TokenTable>();
+  for (const std::string& text : texts) {
+    for (const std::string& token : TokensOf(config, text)) {
+      COHORT_ASSIGN_OR_RETURN(table->numbers.emplace_back(), lookup.Find(token));
+    }
+    table->ends.push_back(table->numbers.size());
+  }
+  RecordTransform transform{.dtype = DType::kFloat32, .dims = numbers.dims};
+  // map_words gives each text one number, which is the last axis.
+  transform.dims.back() = lookup.output().depth;
+  transform.apply = [table = std::shared_ptr<const TokenTable>(std::move(table)),
+                     output = lookup.output()](const RecordContext&,
+                                               std::span<const std::span<const std::byte>> values,
+                                               std::span<std::byte> to) -> absl::Status {
+    const size_t bytes = static_cast<size_t>(output.depth) * sizeof(float);
+    for (size_t i = 0; i < to.size() / bytes; ++i) {
+      int64_t text = 0;
+      std::memcpy(&text, values[0].data() + i * sizeof(text), sizeof(text));
+      COHORT_RETURN_IF_ERROR(
+          WriteVector(output, table->Of(static_cast<size_t>(text)), to.subspan(i * bytes, bytes)));
+    }
+    return absl::OkStatus();
+  };
+  return transform;
 }
 
 absl::Status AdaptToTexts(std::span<const uint32_t> codes, std::span<const std::string> texts,
                           size_t per_record, v1::ClassConfig* config) {
   if (per_record != 1) return InvalidArgument("TextVectorization takes one text in a record");
   const Config given(*config);
+  std::vector<uint64_t> records(texts.size());
+  for (const uint32_t code : codes) ++records[code];
   std::unordered_map<std::string, uint32_t> number_of;
   std::vector<std::string> tokens;
-  std::vector<std::vector<uint32_t>> of_text;
-  for (const std::string& text : texts) {
-    std::vector<uint32_t>& numbers = of_text.emplace_back();
-    for (const std::string& token : TokensOf(given, text)) {
+  WordCounts counts;
+  for (size_t text = 0; text < texts.size(); ++text) {
+    for (std::string& token : TokensOf(given, texts[text])) {
       const auto [found, added] = number_of.emplace(token, static_cast<uint32_t>(tokens.size()));
-      if (added) tokens.push_back(token);
-      numbers.push_back(found->second);
+      if (added) {
+        tokens.push_back(std::move(token));
+        counts.Resize(tokens.size());
+      }
+      counts.Add(found->second, records[text]);
     }
+    counts.EndRecords(records[text]);
   }
-  // Texts as records of the same length: the mask fills them, and does not count.
-  size_t longest = 1;
-  for (const auto& numbers : of_text) longest = std::max(longest, numbers.size());
-  const auto padding = static_cast<uint32_t>(tokens.size());
-  tokens.emplace_back();
-  std::vector<uint32_t> all;
-  all.reserve(codes.size() * longest);
-  for (const uint32_t code : codes) {
-    all.insert(all.end(), of_text[code].begin(), of_text[code].end());
-    all.resize((all.size() + longest - 1) / longest * longest, padding);
-    if (of_text[code].empty()) all.resize(all.size() + longest, padding);
-  }
-  return Lookup::Adapt(TokenOptions(given), all, tokens, longest, config);
+  return Lookup::AdaptToCounts(TokenOptions(given), tokens, counts, config);
 }
 
 }  // namespace
@@ -173,11 +227,7 @@ TransformClass TextVectorizationTransform() {
       .map_words = VectorizeTexts,
       .word_dtype = DType::kInt64,
       .has_rows = true,
-      .encode = [](const Config& config,
-                   const FeatureType& numbers) -> absl::StatusOr<std::optional<RecordTransform>> {
-        COHORT_ASSIGN_OR_RETURN(const Lookup lookup, Lookup::Create(config, TokenOptions(config)));
-        return EncodeCategories(lookup.output(), numbers);
-      },
+      .encode_words = EncodeTexts,
       .must_adapt = [](const Config& config) { return config.Strings("vocabulary").empty(); },
       .adapt = AdaptToTexts};
 }
