@@ -133,6 +133,8 @@ TEST_CASE("null needs a value that stands for it") {
   const auto dataset =
       OpenParquetData(ParquetSpec({"null.parquet"}, {{"missing", ConfigOf(-1.0)}}));
   CHECK(ParquetRows<double>(*dataset, "x", {0, 1}) == std::vector<double>{1, -1});
+  CHECK(Contains(ParquetError(ParquetSpec({"null.parquet"}, {{"missing", ConfigOf(-1.0)}}), "u", 1),
+                 "row 1: column \"u\": is null, and `missing: -1` is no value of uint8"));
 }
 
 TEST_CASE("what is wrong with Parquet files is said with the file and the place") {

@@ -1,4 +1,6 @@
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdlib>
 #include <random>
 
 #include "common/data/data_test_files.h"
@@ -162,6 +164,26 @@ TEST_CASE("one number may stand for all that JSON lines lack") {
   CHECK(TextNumbers<float>(*dataset, "f") == std::vector<float>{1.5, -1});
   CHECK(TextNumbers<int64_t>(*dataset, "ok") == std::vector<int64_t>{-1, 1});
   CHECK(TextNumbers<int64_t>(*dataset, "w") == std::vector<int64_t>{1, 0});
+}
+
+TEST_CASE("what stands for missing numbers is a value of the column") {
+  const testing::TestDirectory directory;
+  const std::string path = directory.Write("a.jsonl", "{\"x\": [1, null]}\n");
+  const auto error = [&](std::string_view dtype, double missing, double own) {
+    const v1::ClassConfig column =
+        ClassOf("tensor", {{"dtype", ConfigOf(dtype)},
+                           {"shape", ConfigOf(std::vector<int64_t>{2})},
+                           {"missing", std::isnan(own) ? v1::ConfigValue() : ConfigOf(own)}});
+    return TextError(
+        FilesSpec("json_lines", {path},
+                  {{"columns", Columns({{"x", column}})}, {"missing", ConfigOf(missing)}}));
+  };
+  CHECK(Contains(error("uint8", -1, NAN), "column \"x\": `missing: -1` is no value of uint8"));
+  CHECK(Contains(error("bool", 0, 2), "`missing: 2` is no value of bool"));
+  CHECK(Contains(error("int64", 0, 0x1p63), "is no value of int64"));
+  CHECK(Contains(error("int32", 0, 0.5), "`missing: 0.5` is no value of int32"));
+  CHECK(error("int64", -0x1p63, NAN).empty());
+  CHECK(error("float32", 0.5, NAN).empty());
 }
 
 TEST_CASE("what is wrong with JSON lines is said with the file, the line and the column") {

@@ -33,5 +33,5 @@ for part in range(3):
     rows = range(part * 1000, min(part * 1000 + 1000, 2500))
     pq.write_table(pa.table({"x": pa.array(rows, pa.int64()), "y": pa.array([r / 2 for r in rows])}),
                    directory / f"part-{part}.parquet", row_group_size=130)
-pq.write_table(pa.table({"x": pa.array([1.0, None])}), directory / "null.parquet")
+pq.write_table(pa.table({"x": pa.array([1.0, None]), "u": pa.array([1, None], pa.uint8())}), directory / "null.parquet")
 pq.write_table(pa.table({"v": pa.array([[1, 2], [1, 2, 3]])}), directory / "ragged.parquet")

@@ -11,7 +11,6 @@
 #include <cmath>
 #include <cstring>
 #include <exception>
-#include <list>
 #include <map>
 #include <set>
 #include <utility>
@@ -21,7 +20,9 @@
 #include "common/base/status.h"
 #include "common/data/convert.h"
 #include "common/data/file_bytes.h"
+#include "common/data/parquet/group_cache.h"
 #include "common/data/records/file_sequence.h"
+#include "common/data/records/record_field.h"
 
 namespace cohort {
 namespace {
@@ -162,14 +163,15 @@ struct ParquetColumn {
   FeatureType type;
   std::shared_ptr<arrow::DataType> stored;
   NumberType numbers;
+  std::optional<double> missing;  // stands for null
+  absl::Status null;              // without it: why null is an error
 };
 
 // Writes the numbers of an array, one after another.
 class NumberWriter {
  public:
-  NumberWriter(const ParquetColumn& column, const std::optional<double>& missing,
-               std::vector<uint8_t>* out)
-      : column_(column), missing_(missing), out_(out) {}
+  NumberWriter(const ParquetColumn& column, std::vector<uint8_t>* out)
+      : column_(column), out_(out) {}
 
   // Elements [begin, end) of an array of numbers.
   absl::Status Write(const arrow::Array& array, int64_t begin, int64_t end) {
@@ -180,10 +182,11 @@ class NumberWriter {
       absl::Status written;
       if (!array.IsNull(i)) {
         written = WriteOne(array, i, out_->data() + at);
-      } else if (missing_) {
-        ConvertNumbers(DType::kFloat64, &*missing_, column_.type.dtype, out_->data() + at, 1);
+      } else if (column_.missing) {
+        ConvertNumbers(DType::kFloat64, &*column_.missing, column_.type.dtype, out_->data() + at,
+                       1);
       } else {
-        written = DataLoss("is null: `missing` would stand for it");
+        written = column_.null;
       }
       if (written.ok()) continue;
       out_->resize(at);  // so that the size tells the row
@@ -281,7 +284,6 @@ class NumberWriter {
   }
 
   const ParquetColumn& column_;
-  const std::optional<double>& missing_;
   std::vector<uint8_t>* const out_;
 };
 
@@ -365,16 +367,10 @@ class ParquetFile {
   std::vector<uint64_t> ends_;  // the rows up to each group's end
 };
 
-// The numbers of a row group, column by column, as a batch has them.
-struct DecodedGroup {
-  std::vector<std::vector<uint8_t>> columns;
-  uint64_t bytes = 0;
-};
-
 class ParquetRecords : public RecordSource {
  public:
   ParquetRecords(FileSequence<ParquetFile> files, ParquetOptions options)
-      : files_(std::move(files)), options_(std::move(options)) {}
+      : files_(std::move(files)), options_(std::move(options)), cache_(options_.cache_bytes) {}
 
   absl::Status FindColumns() {
     const ParquetFile& first = files_.files()[0];
@@ -417,9 +413,12 @@ class ParquetRecords : public RecordSource {
                     std::span<const std::span<std::byte>> values) const override {
     const auto [file, record] = files_.Find(context.record);
     const ParquetFile::Row row = file.Find(record);
-    COHORT_ASSIGN_OR_RETURN(const auto group, GroupOf(file, row.group));
+    COHORT_ASSIGN_OR_RETURN(const GroupCache::Group group, cache_.Get({&file, row.group}, [&] {
+      return Decode(file, row.group);
+    }));
     for (size_t c = 0; c < values.size(); ++c) {
       if (values[c].empty()) continue;
+      COHORT_RETURN_IF_ERROR(group->errors[c]);
       std::memcpy(values[c].data(), group->columns[c].data() + row.row * values[c].size(),
                   values[c].size());
     }
@@ -453,13 +452,6 @@ class ParquetRecords : public RecordSource {
   }
 
  private:
-  // A row group in the cache; `group` is null until it is decoded.
-  struct Slot {
-    Mutex mu;
-    std::shared_ptr<const DecodedGroup> group ABSL_GUARDED_BY(mu);
-  };
-  using Key = std::pair<const ParquetFile*, size_t>;
-
   static std::string PlaceOf(const ParquetFile& file, uint64_t row) {
     return fmt::format("{}: row {}", PrintableLine(file.file().path()), row);
   }
@@ -490,11 +482,25 @@ class ParquetRecords : public RecordSource {
                       PrintableLine(field.name()), PrintableLine(field.type()->ToString()));
       return absl::OkStatus();
     } else {
+      SetMissing(&column);
       columns_.push_back(column.type);
       numbers_.push_back(column);
     }
     types_[field.name()] = field.type();
     return absl::OkStatus();
+  }
+
+  // A number that the column cannot hold stands for nothing there: another column may need it, and
+  // most columns that may be null have none.
+  void SetMissing(ParquetColumn* column) const {
+    column->null = DataLoss("is null: `missing` would stand for it");
+    if (!options_.missing) return;
+    const absl::Status fits = CheckFill(column->type, "missing", *options_.missing);
+    if (fits.ok()) {
+      column->missing = options_.missing;
+    } else {
+      column->null = DataLoss("is null, and {}", std::string(fits.message()));
+    }
   }
 
   // The length of the lists of a column: by its type, or that of the first row.
@@ -564,8 +570,7 @@ class ParquetRecords : public RecordSource {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::shared_ptr<const DecodedGroup>> Decode(const ParquetFile& file,
-                                                             size_t number) const {
+  absl::StatusOr<GroupCache::Group> Decode(const ParquetFile& file, size_t number) const {
     auto group = std::make_shared<DecodedGroup>();
     std::vector<std::string> names;
     for (const ParquetColumn& column : numbers_) names.push_back(column.name);
@@ -573,13 +578,16 @@ class ParquetRecords : public RecordSource {
     for (const ParquetColumn& column : numbers_) {
       std::vector<uint8_t>& out = group->columns.emplace_back();
       out.reserve(file.RowsOf(number) * column.type.bytes());
-      NumberWriter writer(column, options_.missing, &out);
+      NumberWriter writer(column, &out);
+      // It matters to a batch that reads the column alone.
+      absl::Status& error = group->errors.emplace_back();
       for (const auto& chunk : table->GetColumnByName(column.name)->chunks()) {
         const absl::Status written = WriteChunk(column, *chunk, &writer);
         if (written.ok()) continue;
         const uint64_t row = file.FirstOf(number) + out.size() / column.type.bytes();
-        return Annotate(written, fmt::format("{}: column \"{}\"", PlaceOf(file, row),
-                                             PrintableLine(column.name)));
+        error = Annotate(written, fmt::format("{}: column \"{}\"", PlaceOf(file, row),
+                                              PrintableLine(column.name)));
+        break;
       }
       group->bytes += out.size();
     }
@@ -600,50 +608,6 @@ class ParquetRecords : public RecordSource {
     return absl::OkStatus();
   }
 
-  // Returns a decoded row group, from the cache if it is there.
-  absl::StatusOr<std::shared_ptr<const DecodedGroup>> GroupOf(const ParquetFile& file,
-                                                              size_t number) const {
-    const Key key = {&file, number};
-    const std::shared_ptr<Slot> slot = SlotOf(key);
-    std::shared_ptr<const DecodedGroup> group;
-    {
-      MutexLock lock(&slot->mu);
-      if (slot->group != nullptr) return slot->group;
-      COHORT_ASSIGN_OR_RETURN(group, Decode(file, number));
-      slot->group = group;
-    }
-    Account(key, group->bytes);
-    return group;
-  }
-
-  std::shared_ptr<Slot> SlotOf(const Key& key) const {
-    MutexLock lock(&cache_mu_);
-    auto& entry = cache_[key];
-    if (entry.slot == nullptr) {
-      entry.slot = std::make_shared<Slot>();
-      entry.use = latest_.insert(latest_.begin(), key);
-    } else if (entry.use != latest_.begin()) {
-      latest_.splice(latest_.begin(), latest_, entry.use);
-    }
-    return entry.slot;
-  }
-
-  // Counts a group that was decoded, and drops those that were not used for the longest time.
-  void Account(const Key& key, uint64_t bytes) const {
-    MutexLock lock(&cache_mu_);
-    const auto found = cache_.find(key);
-    if (found == cache_.end()) return;  // dropped meanwhile
-    found->second.bytes = bytes;
-    cached_bytes_ += bytes;
-    while (cached_bytes_ > options_.cache_bytes && latest_.size() > 1) {
-      const auto oldest = cache_.find(latest_.back());
-      if (oldest->first == key) return;
-      cached_bytes_ -= oldest->second.bytes;
-      latest_.pop_back();
-      cache_.erase(oldest);
-    }
-  }
-
   const FileSequence<ParquetFile> files_;
   const ParquetOptions options_;
   // Constant after FindColumns.
@@ -653,15 +617,7 @@ class ParquetRecords : public RecordSource {
   std::map<std::string, std::shared_ptr<arrow::DataType>> types_;
   std::map<std::string, std::string> no_features_;
 
-  struct Entry {
-    std::shared_ptr<Slot> slot;
-    std::list<Key>::iterator use;
-    uint64_t bytes = 0;  // 0: it is not decoded yet
-  };
-  mutable Mutex cache_mu_;
-  mutable std::map<Key, Entry> cache_ ABSL_GUARDED_BY(cache_mu_);
-  mutable std::list<Key> latest_ ABSL_GUARDED_BY(cache_mu_);  // the latest first
-  mutable uint64_t cached_bytes_ ABSL_GUARDED_BY(cache_mu_) = 0;
+  mutable GroupCache cache_;
 
   // The row group whose words were read last.
   mutable Mutex words_mu_;

@@ -54,13 +54,15 @@ absl::StatusOr<int64_t> IntegerOf(const FeatureType& column, const JsonValue& va
                   DTypeName(column.dtype));
 }
 
-// What stands for values that a record lacks, unless the field says it.
-void SetMissing(double missing, RecordField* field) {
+// What stands for values that a record lacks, unless the field says it. Errors: those of CheckFill.
+absl::Status SetMissing(double missing, RecordField* field) {
   if (field->is_words()) {
     if (!field->missing_word) field->missing_word = "";
   } else if (!field->missing) {
+    COHORT_RETURN_IF_ERROR(CheckFill(field->type, "missing", missing));
     field->missing = missing;
   }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -121,7 +123,10 @@ absl::StatusOr<JsonColumns> JsonColumns::Create(
   for (const auto& [name, config] : columns) {
     COHORT_ASSIGN_OR_RETURN(RecordField field, MakeRecordField(name, config));
     const Config arguments(config);
-    if (missing) SetMissing(*missing, &field);
+    if (missing) {
+      COHORT_RETURN_IF_ERROR(
+          Annotate(SetMissing(*missing, &field), fmt::format("column {}", Quoted(name))));
+    }
     made.Add(std::move(field), arguments.IsNone("path") ? name : arguments.String("path"));
   }
   return made;
@@ -323,12 +328,13 @@ JsonColumns JsonColumnFinder::Finish(const std::optional<double>& missing,
                                              : DType::kBool;
       if (missing && (lacking || found.has_null)) {
         // A column that cannot hold the number has another dtype.
-        const bool is_integer = *missing == std::trunc(*missing);
-        if (field.type.dtype == DType::kInt64 && !is_integer) field.type.dtype = DType::kFloat32;
-        if (field.type.dtype == DType::kBool && *missing != 0 && *missing != 1) {
-          field.type.dtype = is_integer ? DType::kInt64 : DType::kFloat32;
+        if (field.type.dtype == DType::kBool && !SetMissing(*missing, &field).ok()) {
+          field.type.dtype = DType::kInt64;
         }
-        SetMissing(*missing, &field);
+        if (!SetMissing(*missing, &field).ok()) {
+          field.type.dtype = DType::kFloat32;
+          field.missing = *missing;
+        }
       }
       columns.Add(std::move(field), *path);
     }

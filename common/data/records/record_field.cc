@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "common/base/status.h"
@@ -28,14 +30,23 @@ void FillNumbers(const FeatureType& type, double value, size_t from, std::span<s
   }
 }
 
-absl::Status CheckFill(const FeatureType& type, const char* argument,
-                       const std::optional<double>& value) {
-  if (!value || IsFloating(type.dtype) || *value == std::trunc(*value)) return absl::OkStatus();
-  return InvalidArgument("{} is {}, and the column has dtype {}", argument, *value,
+}  // namespace
+
+absl::Status CheckFill(const FeatureType& type, std::string_view argument, double value) {
+  bool fits = true;
+  WithType(type.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_integral_v<T>) {
+      // Both limits are exact: the greatest int64 is that of no double.
+      fits = value == std::trunc(value) &&
+             value >= static_cast<double>(std::numeric_limits<T>::min()) &&
+             value < std::ldexp(1.0, std::numeric_limits<T>::digits);
+    }
+  });
+  if (fits) return absl::OkStatus();
+  return InvalidArgument("`{}: {}` is no value of {}, the dtype of the column", argument, value,
                          DTypeName(type.dtype));
 }
-
-}  // namespace
 
 absl::StatusOr<size_t> RecordField::UsedOf(size_t count) const {
   if (count == elements()) return count;
@@ -106,8 +117,8 @@ absl::StatusOr<RecordField> MakeRecordField(const std::string& name,
   if (missing) field.missing = arguments.Float("missing");
   if (padding) field.padding = arguments.Float("pad_with");
   absl::Status status = CheckColumnType(field.type.dtype, field.type.dims);
-  status.Update(CheckFill(field.type, "missing", field.missing));
-  status.Update(CheckFill(field.type, "pad_with", field.padding));
+  if (field.missing) status.Update(CheckFill(field.type, "missing", *field.missing));
+  if (field.padding) status.Update(CheckFill(field.type, "pad_with", *field.padding));
   if (!status.ok()) return Annotate(status, name);
   return field;
 }

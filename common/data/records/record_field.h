@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/data/feature_type.h"
@@ -46,6 +47,10 @@ struct RecordField {
   // Writes what stands for a record without the field. Errors: DataLoss if nothing does.
   absl::Status WriteMissing(std::span<std::byte> out) const;
 };
+
+// Checks a number that `argument` gives in place of values that are not there. Errors:
+// InvalidArgument if it is no value of the dtype, such as a fraction of int32, or -1 of uint8.
+absl::Status CheckFill(const FeatureType& type, std::string_view argument, double value);
 
 // The classes `tensor` and `words` of a field: their schemas, with `more` arguments of a format.
 ClassSchema TensorFieldSchema(std::vector<Argument> more);
