@@ -21,7 +21,7 @@ absl::StatusOr<std::string> InflateText(Compression compression, std::string_vie
   COHORT_ASSIGN_OR_RETURN(const auto inflater, Inflater::Create(compression, name));
   COHORT_RETURN_IF_ERROR(inflater->Add(bytes, [&](std::string_view piece) {
     out.append(piece);
-    return absl::OkStatus();
+    return CheckInflatedBytes(name, out.size(), compression);
   }));
   COHORT_RETURN_IF_ERROR(inflater->Finish());
   if (crc32 != nullptr) *crc32 = inflater->crc32();

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <system_error>
@@ -92,6 +93,16 @@ absl::StatusOr<UniqueFd> OpenRegularFile(const std::string& path) {
 
 absl::StatusOr<UniqueFd> OpenToAppend(const std::string& path) {
   return OpenRegular(path, O_WRONLY | O_APPEND | O_CREAT);
+}
+
+absl::Status WriteAll(int fd, std::string_view bytes, std::string_view path) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoStatus("cannot write", path, errno);
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace cohort

@@ -42,6 +42,10 @@ absl::StatusOr<UniqueFd> OpenRegularFile(const std::string& path);
 // Opens a regular file for appending and creates it if the name is free. Errors: the same.
 absl::StatusOr<UniqueFd> OpenToAppend(const std::string& path);
 
+// Writes all bytes at the position of the file. `path` is for the message. Errors: those of
+// ErrnoStatus.
+absl::Status WriteAll(int fd, std::string_view bytes, std::string_view path);
+
 }  // namespace cohort
 
 #endif  // COHORT_COMMON_OS_OPEN_FILE_H_

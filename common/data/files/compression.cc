@@ -1,7 +1,9 @@
 #include "common/data/files/compression.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 #include <zlib.h>
 #ifdef COHORT_HAS_ZSTD
@@ -15,6 +17,7 @@
 #include <span>
 #include <utility>
 
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/os/open_file.h"
 
@@ -22,10 +25,6 @@ namespace cohort {
 namespace {
 
 constexpr size_t kPieceBytes = 256 << 10;
-
-absl::Status TooLarge(const std::string& name) {
-  return DataLoss("{}: inflates to more than {} bytes", name, kMaxInflatedBytes);
-}
 
 class GzipInflater : public Inflater {
  public:
@@ -74,8 +73,6 @@ class GzipInflater : public Inflater {
       stream_.avail_out = static_cast<uInt>(block_.size());
       result = inflate(&stream_, Z_NO_FLUSH);
       const size_t inflated = block_.size() - stream_.avail_out;
-      total_ += inflated;
-      if (total_ > kMaxInflatedBytes) return TooLarge(name_);
       if (inflated > 0) COHORT_RETURN_IF_ERROR(sink({block_.data(), inflated}));
       if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
         return DataLoss("{}: the gzip stream is damaged at byte {}: {}", name_,
@@ -97,7 +94,6 @@ class GzipInflater : public Inflater {
   bool ready_ = false;
   bool at_end_ = false;    // a member has ended
   uint64_t consumed_ = 0;  // before the current piece
-  uint64_t total_ = 0;
   std::array<char, 1 << 16> block_;
 };
 
@@ -119,8 +115,6 @@ class ZstdInflater : public Inflater {
         return DataLoss("{}: the zstd stream is damaged at byte {}: {}", name_, consumed_ + in.pos,
                         ZSTD_getErrorName(needs_));
       }
-      total_ += out.pos;
-      if (total_ > kMaxInflatedBytes) return TooLarge(name_);
       if (out.pos == 0) continue;
       crc32_ = static_cast<uint32_t>(
           crc32_z(crc32_, reinterpret_cast<const Bytef*>(block_.data()), out.pos));
@@ -141,7 +135,6 @@ class ZstdInflater : public Inflater {
   std::string block_;
   size_t needs_ = 1;  // 0: at the end of a frame
   uint64_t consumed_ = 0;
-  uint64_t total_ = 0;
 };
 #endif
 
@@ -153,26 +146,33 @@ absl::StatusOr<std::unique_ptr<Inflater>> Start(std::string_view name) {
 }
 
 // A file for inflated bytes, which goes when it is closed.
-absl::StatusOr<UniqueFd> OpenTemporary() {
+struct TemporaryFile {
+  UniqueFd fd;
+  std::string directory;
+  bool is_in_memory = false;
+};
+
+absl::StatusOr<TemporaryFile> OpenTemporary() {
+  TemporaryFile file;
   std::error_code error;
-  const std::filesystem::path directory = std::filesystem::temp_directory_path(error);
-  if (!error) {
-    UniqueFd fd(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-    if (fd.ok()) return fd;
+  file.directory = std::filesystem::temp_directory_path(error);
+  if (error) file.directory = "/tmp";
+  file.fd = UniqueFd(::open(file.directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (file.fd.ok()) {
+    struct statfs info = {};
+    const bool known = ::fstatfs(file.fd.get(), &info) == 0;
+    file.is_in_memory = known && (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC);
+    return file;
   }
-  UniqueFd memory(::memfd_create("cohort-inflated", MFD_CLOEXEC));
-  if (!memory.ok()) return ErrnoStatus("cannot make a temporary file in", directory.c_str(), errno);
-  return memory;
+  file.is_in_memory = true;
+  file.fd = UniqueFd(::memfd_create("cohort-inflated", MFD_CLOEXEC));
+  if (file.fd.ok()) return file;
+  return ErrnoStatus("cannot make a temporary file in", file.directory, errno);
 }
 
-absl::Status WriteAll(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return ErrnoStatus("cannot write a temporary file in", "TMPDIR", errno);
-    bytes.remove_prefix(static_cast<size_t>(n));
-  }
-  return absl::OkStatus();
+std::string Advice(Compression compression) {
+  return fmt::format("unpack it with {}, or set TMPDIR to a directory with more space",
+                     compression == Compression::kZstd ? "unzstd" : "gunzip");
 }
 
 }  // namespace
@@ -194,13 +194,30 @@ absl::StatusOr<std::unique_ptr<Inflater>> Inflater::Create(Compression compressi
       name);
 }
 
-absl::StatusOr<FileBytes> InflateFile(const FileBytes& file, Compression compression) {
+absl::Status CheckInflatedBytes(std::string_view name, uint64_t bytes, Compression compression) {
+  if (bytes <= kMaxInflatedBytes) return absl::OkStatus();
+  return InvalidArgument("{}: inflates to more than {} GiB, the most in memory: {}", name,
+                         kMaxInflatedBytes >> 30, Advice(compression));
+}
+
+absl::StatusOr<FileBytes> InflateFile(const FileBytes& file, Compression compression, Logger* log) {
   COHORT_ASSIGN_OR_RETURN(const auto inflater, Inflater::Create(compression, file.path()));
-  COHORT_ASSIGN_OR_RETURN(UniqueFd fd, OpenTemporary());
+  COHORT_ASSIGN_OR_RETURN(TemporaryFile to, OpenTemporary());
+  if (to.is_in_memory && log != nullptr) {
+    log->Warning("data_unpacked_in_memory",
+                 {{"file", file.path()},
+                  {"directory", to.directory},
+                  {"todo", "set TMPDIR to a directory on a disk, or unpack the file"}});
+  }
   uint64_t size = 0;
-  const auto write = [&](std::string_view bytes) {
+  const auto write = [&](std::string_view bytes) -> absl::Status {
     size += bytes.size();
-    return Annotate(WriteAll(fd.get(), bytes), fmt::format("inflating {}", file.path()));
+    if (to.is_in_memory) COHORT_RETURN_IF_ERROR(CheckInflatedBytes(file.path(), size, compression));
+    const absl::Status written = WriteAll(to.fd.get(), bytes, "it to " + to.directory);
+    if (written.ok()) return written;
+    return absl::Status(written.code(),
+                        fmt::format("inflating {}: {}: {}", file.path(),
+                                    std::string(written.message()), Advice(compression)));
   };
   std::string piece;
   for (uint64_t at = 0; at < file.size(); at += piece.size()) {
@@ -209,15 +226,15 @@ absl::StatusOr<FileBytes> InflateFile(const FileBytes& file, Compression compres
     COHORT_RETURN_IF_ERROR(inflater->Add(piece, write));
   }
   COHORT_RETURN_IF_ERROR(inflater->Finish());
-  return FileBytes::OfContents(file.path(), std::move(fd), size);
+  return FileBytes::OfContents(file.path(), std::move(to.fd), size);
 }
 
-absl::StatusOr<FileBytes> InflateIfPacked(FileBytes file) {
+absl::StatusOr<FileBytes> InflateIfPacked(FileBytes file, Logger* log) {
   std::string start(std::min<uint64_t>(4, file.size()), '\0');
   COHORT_RETURN_IF_ERROR(file.Read(0, std::as_writable_bytes(std::span<char>(start))));
   const Compression compression = CompressionOf(start);
   if (compression == Compression::kNone) return file;
-  return InflateFile(file, compression);
+  return InflateFile(file, compression, log);
 }
 
 }  // namespace cohort

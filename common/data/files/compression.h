@@ -13,13 +13,15 @@
 
 namespace cohort {
 
+class Logger;
+
 enum class Compression { kNone, kGzip, kZstd };
 
 // How a file is packed: its first bytes tell (at least 4 of them, if it has as many), not its
 // name.
 Compression CompressionOf(std::string_view start);
 
-// No stream may inflate to more: 16 GiB.
+// No stream may inflate to more in memory: 16 GiB.
 inline constexpr uint64_t kMaxInflatedBytes = uint64_t{16} << 30;
 
 // Inflates a stream of one or more gzip members or zstd frames, piece by piece. After gzip members,
@@ -33,8 +35,7 @@ class Inflater {
                                                           std::string_view name);
   virtual ~Inflater() = default;
 
-  // Errors: those of `sink`; DataLoss for a damaged stream, with the byte where it is, and for one
-  // that inflates to more than kMaxInflatedBytes.
+  // Errors: those of `sink`; DataLoss for a damaged stream, with the byte where it is.
   virtual absl::Status Add(std::string_view piece, Sink sink) = 0;
   // Errors: DataLoss if the stream is not complete.
   virtual absl::Status Finish() = 0;
@@ -49,11 +50,16 @@ class Inflater {
 // in TMPDIR (/tmp by default), or in memory if this cannot be written. So a record of a packed file
 // is found by its position, and each epoch reads it as fast as one that is not packed. An index of
 // blocks would inflate a block for each record of a shuffled epoch, and gzip has no blocks. The
-// price: disk space, once in each process that reads the file. Errors: those of Inflater, which
-// begin with the path; ResourceExhausted if the disk is full.
-absl::StatusOr<FileBytes> InflateFile(const FileBytes& file, Compression compression);
+// price: disk space, once in each process that reads the file. If this space is memory, as that of
+// a tmpfs, `log` (may be null) receives a warning. Errors: those of Inflater, which begin with the
+// path; ResourceExhausted if the disk is full; those of CheckInflatedBytes for memory.
+absl::StatusOr<FileBytes> InflateFile(const FileBytes& file, Compression compression,
+                                      Logger* log = nullptr);
 // The same, if the first bytes of the file show that it is packed.
-absl::StatusOr<FileBytes> InflateIfPacked(FileBytes file);
+absl::StatusOr<FileBytes> InflateIfPacked(FileBytes file, Logger* log = nullptr);
+
+// Errors: InvalidArgument for more than kMaxInflatedBytes, which begins with `name`.
+absl::Status CheckInflatedBytes(std::string_view name, uint64_t bytes, Compression compression);
 
 }  // namespace cohort
 

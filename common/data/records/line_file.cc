@@ -23,7 +23,7 @@ constexpr std::string_view kUtf8Mark = "\xef\xbb\xbf";
 absl::StatusOr<LineFile> LineFile::Open(const InputFile& file, const DataOptions& options,
                                         char comment) {
   COHORT_ASSIGN_OR_RETURN(FileBytes raw, FileBytes::Open(file, options));
-  COHORT_ASSIGN_OR_RETURN(FileBytes bytes, InflateIfPacked(std::move(raw)));
+  COHORT_ASSIGN_OR_RETURN(FileBytes bytes, InflateIfPacked(std::move(raw), options.log));
   LineFile lines(std::move(bytes));
   COHORT_RETURN_IF_ERROR(lines.FindLines(comment));
   return lines;

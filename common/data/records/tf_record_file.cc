@@ -22,7 +22,7 @@ absl::StatusOr<TfRecordFile> TfRecordFile::Open(const InputFile& file, const Dat
   TfRecordFile records(std::move(bytes));
   // As a length, the first bytes of a packed file would need the right checksum.
   if (!records.ReadLength(0).ok()) {
-    COHORT_ASSIGN_OR_RETURN(records.file_, InflateIfPacked(std::move(records.file_)));
+    COHORT_ASSIGN_OR_RETURN(records.file_, InflateIfPacked(std::move(records.file_), options.log));
   }
   absl::Status found = records.FindRecords();
   if (!found.ok() && (torn == nullptr || !absl::IsDataLoss(found))) return found;
