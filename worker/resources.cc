@@ -1,12 +1,16 @@
 #include "worker/resources.h"
 
+#include <fmt/ranges.h>
+
 #include <utility>
 #include <vector>
 
 #include "common/base/fnv1a.h"
 #include "common/base/stable_bytes.h"
 #include "common/base/status.h"
+#include "common/data/files/remote_file.h"
 #include "common/data/fingerprint.h"
+#include "common/schema/class_schema.h"
 #include "proto/worker.pb.h"
 
 namespace cohort {
@@ -17,11 +21,38 @@ std::pair<size_t, uint64_t> IdOf(const v1::DatasetSpec& spec) {
   return {bytes.size(), Fnv1a(bytes)};
 }
 
-absl::Status CheckData(const Dataset& dataset, const v1::DataFingerprint& wanted,
+// The files of the cache that addresses of the source stand for. Each host keeps those that it has
+// fetched first.
+std::vector<std::string> CachedFilesOf(const v1::ClassConfig& source) {
+  const Config config(source);
+  const std::string digest =
+      config.Has("sha256") && !config.IsNone("sha256") ? config.String("sha256") : "";
+  std::vector<std::string> files;
+  const auto add = [&](const v1::ConfigValue& value) {
+    if (!IsRemote(value.s())) return;
+    auto path = CachedPathOf(value.s(), digest);
+    if (path.ok()) files.push_back(*std::move(path));
+  };
+  for (const auto& [name, value] : source.config()) {
+    if (name == "url") continue;
+    add(value);
+    for (const v1::ConfigValue& item : value.list().values()) add(item);
+  }
+  return files;
+}
+
+absl::Status CheckData(const Dataset& dataset, const v1::CreateResource& spec,
                        const DataOptions& options) {
   const std::string difference =
-      DifferenceOf({dataset.fingerprint(), "here"}, {wanted, "at the chief"});
+      DifferenceOf({dataset.fingerprint(), "here"}, {spec.data(), "at the chief"});
   if (difference.empty()) return absl::OkStatus();
+  const std::vector<std::string> cached = CachedFilesOf(spec.dataset().source_class());
+  if (!cached.empty()) {
+    return InvalidArgument(
+        "{}; a task keeps a file that it has fetched, here {}: delete the old ones, so that they "
+        "are fetched again, and restart the job",
+        difference, fmt::join(cached, ", "));
+  }
   return InvalidArgument(
       "{}; give every task the same files (COHORT_DATA_DIR is {} here) and restart the job",
       difference, options.data_dir.empty() ? "not set" : options.data_dir);
@@ -34,8 +65,7 @@ absl::Status Resources::Create(const v1::CreateResource& spec) {
     Resource resource;
     resource.opened = IdOf(spec.dataset());
     const auto check = [&] {
-      return spec.has_data() ? CheckData(*resource.dataset, spec.data(), options_)
-                             : absl::OkStatus();
+      return spec.has_data() ? CheckData(*resource.dataset, spec, options_) : absl::OkStatus();
     };
     if (const auto old = resources_.find(spec.name());
         old != resources_.end() && old->second.opened == resource.opened) {

@@ -10,6 +10,7 @@
 #include "common/base/fnv1a.h"
 #include "common/base/status.h"
 #include "common/checkpoint/format_version.h"
+#include "common/data/files/remote_file.h"
 #include "common/model/job_file.h"
 #include "common/model/metrics/metric.h"
 #include "common/optimizers/optimizer_rules.h"
@@ -90,7 +91,9 @@ std::string ScalarText(const Message& message, const FieldDescriptor& field, int
       return Lower(std::string(
           (one ? r.GetEnum(message, &field) : r.GetRepeatedEnum(message, &field, index))->name()));
     case FieldDescriptor::CPPTYPE_STRING:
-      return one ? r.GetString(message, &field) : r.GetRepeatedString(message, &field, index);
+      // Keys are shown, and the next signature of an address is no other value.
+      return PublicPath(one ? r.GetString(message, &field)
+                            : r.GetRepeatedString(message, &field, index));
     case FieldDescriptor::CPPTYPE_MESSAGE:
       break;
   }

@@ -1,5 +1,6 @@
 #include "common/data/file_bytes.h"
 
+#include <absl/strings/ascii.h>
 #include <sys/stat.h>
 #include <zlib.h>
 
@@ -40,20 +41,33 @@ absl::Status ReadAt(const UniqueFd& fd, const std::string& path, uint64_t offset
   return absl::OkStatus();
 }
 
+absl::Status CheckDigest(const UniqueFd& fd, const std::string& path, const InputFile& file) {
+  COHORT_ASSIGN_OR_RETURN(const std::string actual, Sha256OfFile(fd.get(), path));
+  if (actual == absl::AsciiStrToLower(file.sha256)) return absl::OkStatus();
+  return DataLoss(
+      "{}: has sha256 {}, the job says {}; {}{}", path, actual, file.sha256,
+      file.url.empty() ? "use the intended file, or correct `sha256`" : "get it again from ",
+      file.url);
+}
+
 }  // namespace
 
 absl::StatusOr<FileBytes> FileBytes::Open(const InputFile& file, const DataOptions& options) {
   if (file.path.empty()) return InvalidArgument("a data source names no file");
   std::string path = options.PathOf(file.path);
   if (IsRemote(file.path)) {
-    COHORT_ASSIGN_OR_RETURN(path, FetchFile(file.path, file.sha256));
+    COHORT_ASSIGN_OR_RETURN(path, FetchFile(file.path, file.sha256, {.log = options.log}));
   }
   auto fd = OpenRegularFile(path);
   if (absl::IsNotFound(fd.status())) return MissingFile(file, path, options);
   if (absl::IsDataLoss(fd.status())) return Annotate(fd.status(), "the data file");
   if (!fd.ok()) return WithExitCode(Annotate(fd.status(), "the data file"), ExitCode::kNoInput);
   COHORT_ASSIGN_OR_RETURN(const uint64_t size, SizeOfFile(*fd, path));
-  return FileBytes(file.path, *std::move(fd), size);
+  // FetchFile has checked that of an address.
+  if (!file.sha256.empty() && !IsRemote(file.path)) {
+    COHORT_RETURN_IF_ERROR(CheckDigest(*fd, path, file));
+  }
+  return FileBytes(PublicPath(file.path), *std::move(fd), size);
 }
 
 absl::Status FileBytes::Read(uint64_t offset, std::span<std::byte> out) const {

@@ -17,7 +17,8 @@ namespace cohort {
 class FileBytes {
  public:
   // An address (https://..., s3://...) is first fetched into the cache (files/remote_file.h).
-  // Errors: NotFound as ReadInputFile; DataLoss for what is no regular file; those of FetchFile.
+  // Errors: NotFound as ReadInputFile; DataLoss for what is no regular file, and for another digest
+  // than InputFile::sha256; those of FetchFile.
   static absl::StatusOr<FileBytes> Open(const InputFile& file, const DataOptions& options);
 
   // The contents of the file `path` in another form, as inflated ones, which `fd` has.
@@ -25,7 +26,7 @@ class FileBytes {
     return {std::move(path), std::move(fd), size};
   }
 
-  const std::string& path() const { return path_; }  // as the spec names it
+  const std::string& path() const { return path_; }  // as the spec names it, and PublicPath
   uint64_t size() const { return size_; }
   int fd() const { return fd_.get(); }
 

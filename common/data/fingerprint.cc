@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/base/stable_bytes.h"
+#include "common/data/files/remote_file.h"
 #include "common/data/source_class.h"
 #include "proto/job.pb.h"
 
@@ -20,12 +21,20 @@ std::string Contents(const ReadData& read, int file) {
   return fmt::format("{} bytes, crc32 {:08x} {}", of.bytes(), of.crc32(), read.where);
 }
 
+// The next signature of an address names the same file.
+void DropSecrets(v1::ConfigValue* value) {
+  if (value->has_s()) value->set_s(PublicPath(value->s()));
+  if (!value->has_list()) return;
+  for (v1::ConfigValue& item : *value->mutable_list()->mutable_values()) DropSecrets(&item);
+}
+
 }  // namespace
 
 v1::DatasetSpec BatchDefiningPart(const v1::DatasetSpec& spec) {
   v1::DatasetSpec read = spec;
   read.clear_prefetch();
   read.clear_reads();
+  for (auto& [name, value] : *read.mutable_source_class()->mutable_config()) DropSecrets(&value);
   const auto source = Sources().Find(read.source_class().class_name());
   if (!source.ok()) return read;
   for (const std::string& argument : (*source)->no_record_arguments) {
@@ -44,7 +53,7 @@ bool ReadTheSame(const v1::DatasetSpec& a, const v1::DatasetSpec& b) {
 
 v1::FileFingerprint MakeFileFingerprint(const std::string& path, uint64_t bytes, uint32_t crc32) {
   v1::FileFingerprint file;
-  file.set_path(path);
+  file.set_path(PublicPath(path));
   file.set_bytes(bytes);
   file.set_crc32(crc32);
   return file;

@@ -14,7 +14,8 @@ class DatasetSpec;
 }  // namespace v1
 
 // Returns the part of a spec that determines the batches: without prefetch, download addresses,
-// checksums, and the dtypes in which the model reads columns.
+// checksums, the secrets of addresses (PublicPath), and the dtypes in which the model reads
+// columns.
 v1::DatasetSpec BatchDefiningPart(const v1::DatasetSpec& spec);
 // Returns true if two specs name the same records, whatever their transforms are.
 bool ReadTheSame(const v1::DatasetSpec& a, const v1::DatasetSpec& b);

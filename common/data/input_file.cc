@@ -1,16 +1,20 @@
 #include "common/data/input_file.h"
 
-#include <absl/strings/ascii.h>
 #include <absl/strings/escaping.h>
 #include <openssl/evp.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <array>
+#include <cerrno>
+#include <memory>
 #include <span>
 
 #include "common/base/status.h"
 #include "common/data/file_bytes.h"
 #include "common/data/files/compression.h"
+#include "common/data/files/remote_file.h"
+#include "common/os/open_file.h"
 
 namespace cohort {
 namespace {
@@ -39,8 +43,9 @@ absl::Status MissingFile(const InputFile& file, const std::string& path,
   if (!file.url.empty()) message += fmt::format("; get it from {}", file.url);
   if (!file.sha256.empty()) message += fmt::format(" (sha256 {})", file.sha256);
   if (file.path[0] != '/') {
-    message += fmt::format("; set COHORT_DATA_DIR to the directory that holds {} (it is {})",
-                           file.path, options.data_dir.empty() ? "not set" : options.data_dir);
+    message +=
+        fmt::format("; set COHORT_DATA_DIR to the directory that holds {} (it is {})",
+                    PublicPath(file.path), options.data_dir.empty() ? "not set" : options.data_dir);
   }
   return absl::Status(absl::StatusCode::kNotFound, message);
 }
@@ -52,24 +57,35 @@ std::string Sha256Hex(std::string_view bytes) {
   return absl::BytesToHexString({reinterpret_cast<const char*>(digest.data()), size});
 }
 
+absl::StatusOr<std::string> Sha256OfFile(int fd, const std::string& path) {
+  const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(),
+                                                                   EVP_MD_CTX_free);
+  EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr);
+  std::string piece(256 << 10, '\0');
+  for (off_t at = 0;;) {
+    const ssize_t n = ::pread(fd, piece.data(), piece.size(), at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoStatus("cannot read", path, errno);
+    if (n == 0) break;
+    EVP_DigestUpdate(context.get(), piece.data(), static_cast<size_t>(n));
+    at += n;
+  }
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+  unsigned int size = 0;
+  EVP_DigestFinal_ex(context.get(), digest.data(), &size);
+  return absl::BytesToHexString({reinterpret_cast<const char*>(digest.data()), size});
+}
+
 absl::StatusOr<std::string> Gunzip(std::string_view bytes, std::string_view name, uint32_t* crc32) {
   return InflateText(Compression::kGzip, bytes, name, crc32);
 }
 
 absl::StatusOr<std::string> ReadInputFile(const InputFile& file, const DataOptions& options,
                                           uint32_t* crc32) {
-  const std::string path = options.PathOf(file.path);
+  const std::string path = PublicPath(options.PathOf(file.path));
   COHORT_ASSIGN_OR_RETURN(const FileBytes opened, FileBytes::Open(file, options));
   std::string bytes(opened.size(), '\0');
   COHORT_RETURN_IF_ERROR(opened.Read(0, std::as_writable_bytes(std::span<char>(bytes))));
-  if (!file.sha256.empty()) {
-    if (const std::string actual = Sha256Hex(bytes); actual != absl::AsciiStrToLower(file.sha256)) {
-      return DataLoss(
-          "{}: has sha256 {}, the job says {}; {}{}", path, actual, file.sha256,
-          file.url.empty() ? "use the intended file, or correct `sha256`" : "get it again from ",
-          file.url);
-    }
-  }
   if (const Compression compression = CompressionOf(bytes); compression != Compression::kNone) {
     return InflateText(compression, bytes, path, crc32);
   }

@@ -41,6 +41,8 @@ absl::StatusOr<std::string> Gunzip(std::string_view bytes, std::string_view name
 
 // Returns the SHA-256 of bytes as 64 hex digits.
 std::string Sha256Hex(std::string_view bytes);
+// That of an open file, which need not fit into memory. Errors: those of ErrnoStatus.
+absl::StatusOr<std::string> Sha256OfFile(int fd, const std::string& path);
 
 }  // namespace cohort
 

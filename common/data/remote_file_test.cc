@@ -7,9 +7,11 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "common/base/log.h"
 #include "common/data/data_test_files.h"
 #include "common/data/data_test_specs.h"
 #include "common/data/dataset.h"
+#include "common/data/fingerprint.h"
 #include "common/data/input_file.h"
 #include "common/os/child_process.h"
 #include "common/testing/status_test_util.h"
@@ -19,6 +21,8 @@ namespace {
 
 using testing::Contains;
 using testing::Message;
+
+constexpr FetchOptions kNoPause = {.pause = std::chrono::milliseconds(1)};
 
 // tests/data/file_server.py, and a cache directory of its own.
 class FileServer {
@@ -103,7 +107,7 @@ TEST_CASE("errors of a server and wrong digests name the address") {
   const FileServer server;
   server.files().Write("a.txt", "abc");
   const auto error = [&](const std::string& path, const std::string& sha256 = "") {
-    return FetchFile(server.Address(path), sha256).status();
+    return FetchFile(server.Address(path), sha256, kNoPause).status();
   };
   CHECK(absl::IsNotFound(error("none.txt")));
   CHECK(Message(error("none.txt")) ==
@@ -113,10 +117,12 @@ TEST_CASE("errors of a server and wrong digests name the address") {
   CHECK(absl::IsDataLoss(error("a.txt", std::string(64, '0'))));
   CHECK(Contains(Message(error("a.txt", std::string(64, '0'))), "has sha256 ba7816bf"));
   CHECK(Contains(Message(error("a.txt#sha256=12")), "`sha256=` and 64 hexadecimal digits"));
-  const auto refused = FetchFile("http://127.0.0.1:1/a", "");
+  const auto refused = FetchFile("http://127.0.0.1:1/a", "", kNoPause);
   CHECK(absl::IsUnavailable(refused.status()));
   CHECK(Contains(Message(refused.status()), "http://127.0.0.1:1/a: cannot be fetched: "));
-  CHECK(!Contains(Message(FetchFile("http://me:secret@127.0.0.1:1/a", "").status()), "secret"));
+  const auto secret = FetchFile("http://me:secret@127.0.0.1:1/a?sig=secret", "", kNoPause);
+  CHECK(Contains(Message(secret.status()), "http://127.0.0.1:1/a: cannot be fetched: "));
+  CHECK(!Contains(Message(secret.status()), "secret"));
 }
 
 TEST_CASE("requests to a store with the API of S3 are signed") {
@@ -136,6 +142,15 @@ TEST_CASE("requests to a store with the API of S3 are signed") {
   CHECK(absl::IsPermissionDenied(wrong.status()));
   CHECK(Contains(Message(wrong.status()),
                  "s3://bucket/other: the server answers 403: SignatureDoesNotMatch"));
+  // A signed request follows no redirection: its token would go along.
+  ::setenv("AWS_ENDPOINT_URL", ("http://127.0.0.1:" + server.port() + "/gone").c_str(), 1);
+  CHECK(Contains(Message(FetchFile("s3://bucket/x", "").status()),
+                 "answers 302; a signed request follows no redirection: correct AWS_REGION"));
+  CHECK(!Contains(server.requests(), "\n/x "));
+  for (const char* bucket : {"evil.com?x", "a", "me@evil.com", "b:c", "-ab"}) {
+    CHECK(Contains(Message(FetchFile(fmt::format("s3://{}/k", bucket), "").status()),
+                   "the name of a bucket has 3 to 63 letters"));
+  }
   ::unsetenv("AWS_SECRET_ACCESS_KEY");
   CHECK(Contains(Message(FetchFile("s3://bucket/x", "").status()), "need each other"));
   CHECK(Contains(Message(FetchFile("s3://bucket", "").status()), "s3://BUCKET/KEY"));
@@ -143,6 +158,43 @@ TEST_CASE("requests to a store with the API of S3 are signed") {
        {"AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN"}) {
     ::unsetenv(name);
   }
+}
+
+TEST_CASE("the signature of an address is neither shown nor a part of what is read") {
+  const FileServer server;
+  server.files().Write("a.csv", "x,y\n1,2\n3,z\n");
+  const auto spec_of = [&](const std::string& query) {
+    return testing::CsvSpec("http://me:pass@127.0.0.1:" + server.port() + "/a.csv" + query);
+  };
+  const v1::DatasetSpec one = spec_of("?sig=one");
+  const auto dataset = Dataset::Open(one);
+  REQUIRE(Message(dataset.status()) == "");
+  CHECK((*dataset)->fingerprint().files(0).path() == server.Address("a.csv"));
+  CHECK(ReadTheSame(one, spec_of("?sig=two")));
+  v1::DatasetSpec labelled = one;
+  labelled.set_label("y");
+  CHECK(Contains(Message(Dataset::Open(labelled).status()),
+                 server.Address("a.csv") + ": line 3: column \"y\": \"z\" is not a number"));
+  CHECK(PublicPath("s3://b/k?versionId=3#sha256=00") == "s3://b/k");
+  CHECK(PublicPath("what?.csv") == "what?.csv");
+}
+
+TEST_CASE("downloads and files of the cache are in the log") {
+  const FileServer server;
+  server.files().Write("a.txt", "abc");
+  std::string lines;
+  const auto log =
+      Logger::Create({.to_stderr = false, .sink = [&](std::string_view line) { lines += line; }});
+  REQUIRE(log.ok());
+  const FetchOptions options = {log->get(), std::chrono::milliseconds(1)};
+  REQUIRE(FetchFile(server.Address("a.txt"), "", options).ok());
+  REQUIRE(FetchFile(server.Address("a.txt"), "", options).ok());
+  CHECK(!FetchFile(server.Address("busy/a.txt"), "", options).ok());
+  for (const char* event : {"data_fetching", "data_fetched", "data_from_cache"}) {
+    CHECK(Contains(lines, fmt::format(" {} address={} file={}/", event, server.Address("a.txt"),
+                                      server.cache().path())));
+  }
+  CHECK(Contains(lines, " data_fetching_again "));
 }
 
 TEST_CASE("sources read addresses as they read paths") {

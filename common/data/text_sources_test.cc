@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <random>
 
+#include "common/base/log.h"
 #include "common/data/data_test_files.h"
 #include "common/data/data_test_images.h"
 #include "common/data/data_test_specs.h"
@@ -10,6 +11,7 @@
 #include "common/data/dataset.h"
 #include "common/data/files/compression.h"
 #include "common/data/files/file_list.h"
+#include "common/data/input_file.h"
 #include "common/testing/status_test_util.h"
 #include "proto/data.pb.h"
 
@@ -243,6 +245,57 @@ TEST_CASE("corrupt JSON lines may be left out") {
   const auto dataset = OpenText(spec);
   CHECK(TextNumbers<int64_t>(*dataset, "x") == std::vector<int64_t>{1, 3, 5});
   CHECK(Contains(dataset->warnings().front(), "2 of 5 records are corrupt"));
+}
+
+TEST_CASE("sources of files take one path, and check its digest") {
+  const testing::TestDirectory directory;
+  const std::string text = "{\"x\": 1}\n";
+  v1::DatasetSpec spec;
+  *spec.mutable_source_class() =
+      ClassOf("json_lines", {{"path", ConfigOf(directory.Write("a.jsonl", text))},
+                             {"sha256", ConfigOf(Sha256Hex(text))}});
+  CHECK(TextNumbers<int64_t>(*OpenText(spec), "x") == std::vector<int64_t>{1});
+  directory.Write("a.jsonl", "{\"x\": 2}\n");
+  CHECK(Contains(TextError(spec), "a.jsonl: has sha256 "));
+  *spec.mutable_source_class() = ClassOf(
+      "libsvm",
+      {{"path", ConfigOf(directory.Write("a.svm", "1 1:2\n"))}, {"num_features", ConfigOf(1)}});
+  CHECK(TextNumbers<float>(*OpenText(spec), "features") == std::vector<float>{2});
+  const auto two = FilesSpec("libsvm", {directory / "a.svm", directory / "b.svm"},
+                             {{"num_features", ConfigOf(1)}, {"sha256", ConfigOf("00")}});
+  CHECK(Contains(TextError(two), "a.svm: sha256 is for one file"));
+  for (const char* source : {"libsvm", "tfrecord", "json_lines", "csv"}) {
+    *spec.mutable_source_class() = ClassOf(source, {{"num_features", ConfigOf(1)}});
+    if (std::string_view(source) != "libsvm") spec.mutable_source_class()->clear_config();
+    if (std::string_view(source) == "tfrecord") {
+      (*spec.mutable_source_class()->mutable_config())["features"] =
+          Columns({{"x", ClassOf("tensor")}});
+    }
+    CHECK(Contains(TextError(spec), "needs its argument `path`, or `files`"));
+  }
+}
+
+TEST_CASE("a file that is unpacked in memory is in the log, and has a limit") {
+  const testing::TestDirectory directory;
+  const auto spec =
+      FilesSpec("json_lines", {directory.Write("a.gz", testing::Gzip("{\"x\": 1}\n"))});
+  std::string lines;
+  const auto log =
+      Logger::Create({.to_stderr = false, .sink = [&](std::string_view line) { lines += line; }});
+  REQUIRE(log.ok());
+  const char* const before = std::getenv("TMPDIR");
+  const std::string kept = before == nullptr ? "" : before;
+  ::setenv("TMPDIR", "/proc", 1);  // it takes no file
+  const auto dataset = Dataset::Open(spec, {.log = log->get()});
+  kept.empty() ? ::unsetenv("TMPDIR") : ::setenv("TMPDIR", kept.c_str(), 1);
+  CHECK(Message(dataset.status()) == "");
+  CHECK(Contains(lines, " data_unpacked_in_memory "));
+  CHECK(CheckInflatedBytes("a.gz", kMaxInflatedBytes, Compression::kGzip).ok());
+  const auto large = CheckInflatedBytes("a.gz", kMaxInflatedBytes + 1, Compression::kGzip);
+  CHECK(absl::IsInvalidArgument(large));
+  CHECK(Contains(Message(large),
+                 "a.gz: inflates to more than 16 GiB, the most in memory: unpack "
+                 "it with gunzip, or set TMPDIR"));
 }
 
 TEST_CASE("LIBSVM lines are dense features and a label") {

@@ -13,6 +13,7 @@
 #include "common/data/convert.h"
 #include "common/data/csv_reader.h"
 #include "common/data/dataset.h"
+#include "common/data/files/remote_file.h"
 #include "common/data/input_file.h"
 #include "common/data/record_graph.h"
 #include "common/data/source_class.h"
@@ -450,8 +451,8 @@ bool HasVocabularyFile(const v1::ClassConfig& config) {
 absl::Status ReadVocabulary(const DataOptions& options, v1::ClassConfig* config) {
   if (!HasVocabularyFile(*config)) return absl::OkStatus();
   v1::ConfigValue& vocabulary = (*config->mutable_config())["vocabulary"];
-  const std::string path = vocabulary.s();
-  COHORT_ASSIGN_OR_RETURN(const std::string text, ReadInputFile({path, "", ""}, options));
+  COHORT_ASSIGN_OR_RETURN(const std::string text, ReadInputFile({vocabulary.s(), "", ""}, options));
+  const std::string path = PublicPath(vocabulary.s());
   const auto found = Transforms().Find(config->class_name());
   const Argument* const argument = found.ok() ? (*found)->schema.Find("vocabulary") : nullptr;
   const bool integers = argument != nullptr && argument->type == ArgumentType::kInts;

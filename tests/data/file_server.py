@@ -66,7 +66,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         with open(ROOT / "requests.log", "a") as log:
             log.write(f"{self.path} {self.headers.get('Range', '-')}\n")
-        parts = urllib.parse.unquote(self.path).strip("/").split("/")
+        parts = urllib.parse.unquote(urllib.parse.urlsplit(self.path).path).strip("/").split("/")
         mode = parts[0] if len(parts) > 1 else ""
         file = ROOT / parts[-1]
         if mode == "gone":

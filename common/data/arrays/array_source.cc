@@ -67,10 +67,10 @@ absl::StatusOr<NpyArray> OpenNpyFile(const InputFile& file, const DataOptions& o
   const auto bytes = std::make_shared<const FileBytes>(std::move(opened));
   COHORT_ASSIGN_OR_RETURN(const uint32_t crc32, bytes->SampledCrc32());
   *fingerprint += fmt::format("{}{} {} bytes {:08x}", fingerprint->empty() ? "" : ", ",
-                              PrintableLine(file.path), bytes->size(), crc32);
+                              PrintableLine(bytes->path()), bytes->size(), crc32);
   return NpyArray::Open(
       [bytes](uint64_t at, std::span<std::byte> out) { return bytes->Read(at, out); },
-      bytes->size(), PrintableLine(file.path));
+      bytes->size(), PrintableLine(bytes->path()));
 }
 
 absl::StatusOr<std::vector<std::string>> NamesOfColumns(const std::vector<std::string>& columns,

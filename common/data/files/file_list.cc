@@ -10,7 +10,6 @@
 #include "common/base/status.h"
 #include "common/data/files/remote_file.h"
 #include "common/data/input_file.h"
-#include "common/schema/class_registry.h"
 
 namespace cohort {
 namespace {
@@ -39,11 +38,50 @@ absl::StatusOr<std::vector<std::string>> FindMatches(const std::string& pattern,
 
 }  // namespace
 
-Argument FileListArgument() {
-  return Strings("files",
-                 "Files below `COHORT_DATA_DIR`, or absolute, or addresses; `*`, `?` and `[a-z]` "
-                 "stand for more. They are one data set: in this order, and the matches of a "
-                 "pattern sorted by name.");
+std::vector<Argument> FileListArguments(std::vector<Argument> more) {
+  std::vector<Argument> arguments = {
+      String("path",
+             "A file below `COHORT_DATA_DIR`, or absolute, or an address; may be packed with gzip "
+             "or zstd, unless it is Parquet. `*`, `?` and `[a-z]` stand for more files.")
+          .Optional(),
+      Strings("files",
+              "Instead of `path`: several of them. They are one data set, in this order, and the "
+              "matches of a pattern sorted by name.")
+          .Optional()};
+  for (Argument& argument : more) arguments.push_back(std::move(argument));
+  arguments.push_back(String("url", "Shown in the error if a file is missing.").Optional());
+  arguments.push_back(
+      String("sha256", "Hexadecimal, for one file; checked if given, which reads all of it.")
+          .Optional());
+  return arguments;
+}
+
+absl::StatusOr<std::vector<std::string>> PatternsOf(const Config& config) {
+  const bool has_path = !config.IsNone("path");
+  const std::vector<std::string> files = config.Strings("files");
+  if (has_path == !config.IsNone("files") || (!has_path && files.empty())) {
+    return InvalidArgument("needs its argument `path`, or `files`, which is a list");
+  }
+  if (has_path) return std::vector{config.String("path")};
+  if (files.size() > 1 && !config.IsNone("sha256")) {
+    return InvalidArgument("{}: sha256 is for one file", PublicPath(files[0]));
+  }
+  return files;
+}
+
+absl::StatusOr<std::vector<InputFile>> FindInputFiles(const Config& config,
+                                                      const DataOptions& options) {
+  const std::string& url = config.String("url");
+  const std::string& sha256 = config.String("sha256");
+  COHORT_ASSIGN_OR_RETURN(const std::vector<std::string> patterns, PatternsOf(config));
+  COHORT_ASSIGN_OR_RETURN(const std::vector<std::string> paths, FindFiles(patterns, url, options));
+  if (paths.size() > 1 && !sha256.empty()) {
+    return InvalidArgument("{}: sha256 is for one file, and {} match", PublicPath(patterns[0]),
+                           paths.size());
+  }
+  std::vector<InputFile> files;
+  for (const std::string& path : paths) files.push_back({path, url, sha256});
+  return files;
 }
 
 absl::StatusOr<std::vector<std::string>> FindFiles(const std::vector<std::string>& patterns,
@@ -56,7 +94,7 @@ absl::StatusOr<std::vector<std::string>> FindFiles(const std::vector<std::string
     for (std::string& file : found) {
       if (!seen.insert(file).second) {
         return InvalidArgument("`files` names {} twice, so an epoch would read its records twice",
-                               PrintableLine(file));
+                               PrintableLine(PublicPath(file)));
       }
       files.push_back(std::move(file));
     }

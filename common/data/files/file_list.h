@@ -7,13 +7,23 @@
 #include <vector>
 
 #include "common/data/data_options.h"
+#include "common/data/input_file.h"
+#include "common/schema/class_schema.h"
 
 namespace cohort {
 
-struct Argument;
+// The arguments of a source that reads files as one data set: `path` or `files`, then `more`, then
+// `url` and `sha256`, which kNoRecordArguments names.
+std::vector<Argument> FileListArguments(std::vector<Argument> more);
+inline constexpr const char* kNoRecordArguments[] = {"url", "sha256"};
 
-// The argument `files` of a source.
-Argument FileListArgument();
+// Returns the paths and patterns of these arguments. Errors: InvalidArgument unless one of `path`
+// and `files` is given, and for `sha256` of several.
+absl::StatusOr<std::vector<std::string>> PatternsOf(const Config& config);
+// Returns the files of these arguments (FindFiles). Errors: those of PatternsOf and FindFiles;
+// InvalidArgument for `sha256` of several files.
+absl::StatusOr<std::vector<InputFile>> FindInputFiles(const Config& config,
+                                                      const DataOptions& options);
 
 // Returns the files of a list as one list of paths, as a spec would name them: in the order of the
 // list, and those that a pattern (`*`, `?`, `[a-z]`) matches in the order of their bytes. A file

@@ -1,10 +1,8 @@
 #include "common/data/files/remote_file.h"
 
 #include <absl/strings/ascii.h>
-#include <absl/strings/escaping.h>
 #include <curl/curl.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,9 +14,11 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <thread>
 #include <utility>
 
 #include "common/base/exit_code.h"
+#include "common/base/log.h"
 #include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/base/unique_fd.h"
@@ -30,7 +30,7 @@ namespace cohort {
 namespace {
 
 // Attempts in a row that bring no byte, before a download fails.
-constexpr int kIdleAttempts = 3;
+constexpr int kIdleAttempts = 5;
 // What is kept of an error page, for the message.
 constexpr size_t kErrorPageBytes = 4096;
 
@@ -48,10 +48,11 @@ std::string Environment(std::initializer_list<const char*> names) {
 }
 
 struct RemoteAddress {
-  std::string shown;   // for messages: without a password
+  std::string shown;   // for messages: PublicPath
   std::string url;     // what is fetched
   std::string sha256;  // "": not checked
   std::string name;    // the last part of its path
+  bool is_s3 = false;
   // For s3:// addresses with credentials.
   std::string signature;  // CURLOPT_AWS_SIGV4
   std::string user;       // ACCESS_KEY:SECRET_KEY
@@ -68,20 +69,40 @@ std::string PercentEncode(std::string_view text) {
   return out;
 }
 
+// It becomes a part of a host's name or of a path, so it has none of their separators.
+bool IsBucket(std::string_view name) {
+  const auto is_end = [](unsigned char c) { return absl::ascii_isalnum(c); };
+  return name.size() >= 3 && name.size() <= 63 &&
+         is_end(static_cast<unsigned char>(name.front())) &&
+         is_end(static_cast<unsigned char>(name.back())) && std::ranges::all_of(name, [](char c) {
+           return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' ||
+                  c == '_';
+         });
+}
+
 absl::Status ReadS3(std::string_view path, RemoteAddress* address) {
   const size_t slash = path.find('/');
   if (slash == 0 || slash == path.npos || slash + 1 == path.size()) {
     return InvalidArgument("{}: an address of S3 is s3://BUCKET/KEY", address->shown);
   }
   const std::string bucket(path.substr(0, slash));
+  if (!IsBucket(bucket)) {
+    return InvalidArgument("{}: the name of a bucket has 3 to 63 letters, digits, '.', '-' and '_'",
+                           address->shown);
+  }
   const std::string key = PercentEncode(path.substr(slash + 1));
   std::string region = Environment({"AWS_REGION", "AWS_DEFAULT_REGION"});
   if (region.empty()) region = "us-east-1";
   std::string endpoint = Environment({"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"});
   while (endpoint.ends_with('/')) endpoint.pop_back();
-  address->url = endpoint.empty()
-                     ? fmt::format("https://{}.s3.{}.amazonaws.com/{}", bucket, region, key)
-                     : fmt::format("{}/{}/{}", endpoint, PercentEncode(bucket), key);
+  // Amazon's certificate is for hosts without another point, and hosts are in lower case.
+  const bool is_host = endpoint.empty() && std::ranges::all_of(bucket, [](unsigned char c) {
+                         return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-';
+                       });
+  if (endpoint.empty()) endpoint = fmt::format("https://s3.{}.amazonaws.com", region);
+  address->url = is_host ? fmt::format("https://{}.s3.{}.amazonaws.com/{}", bucket, region, key)
+                         : fmt::format("{}/{}/{}", endpoint, bucket, key);
+  address->is_s3 = true;
   const std::string access_key = Environment({"AWS_ACCESS_KEY_ID"});
   const std::string secret = Environment({"AWS_SECRET_ACCESS_KEY"});
   if (access_key.empty() != secret.empty()) {
@@ -102,18 +123,9 @@ bool IsSha256(std::string_view text) {
          });
 }
 
-// "https://user:password@host/a" -> "https://host/a".
-std::string WithoutPassword(std::string_view url) {
-  const size_t host = url.find("://") + 3;
-  const size_t end = std::min(url.find('/', host), url.size());
-  const size_t at = url.substr(0, end).rfind('@');
-  if (at == url.npos || at < host) return std::string(url);
-  return std::string(url.substr(0, host)) + std::string(url.substr(at + 1));
-}
-
 absl::StatusOr<RemoteAddress> ReadAddress(std::string_view text, const std::string& sha256) {
   RemoteAddress address;
-  address.shown = PrintableLine(WithoutPassword(text));
+  address.shown = PrintableLine(PublicPath(text));
   address.sha256 = absl::AsciiStrToLower(sha256);
   constexpr std::string_view kDigest = "#sha256=";
   if (const size_t hash = text.find('#'); hash != text.npos) {
@@ -163,26 +175,6 @@ absl::StatusOr<std::filesystem::path> CacheDirectory() {
                       ExitCode::kNoInput);
 }
 
-// The SHA-256 of a file, which need not fit into memory.
-absl::StatusOr<std::string> DigestOf(int fd, const std::string& path) {
-  const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(),
-                                                                   EVP_MD_CTX_free);
-  EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr);
-  std::string piece(256 << 10, '\0');
-  for (off_t at = 0;;) {
-    const ssize_t n = ::pread(fd, piece.data(), piece.size(), at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return ErrnoStatus("cannot read", path, errno);
-    if (n == 0) break;
-    EVP_DigestUpdate(context.get(), piece.data(), static_cast<size_t>(n));
-    at += n;
-  }
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
-  unsigned int size = 0;
-  EVP_DigestFinal_ex(context.get(), digest.data(), &size);
-  return absl::BytesToHexString({reinterpret_cast<const char*>(digest.data()), size});
-}
-
 // What a server says about a file: its ETag, or else its date. "" if it says neither.
 class Validator {
  public:
@@ -209,8 +201,8 @@ class Validator {
 // A download into a file, which may have its first bytes.
 class Download {
  public:
-  Download(const RemoteAddress& address, int fd, std::string path)
-      : address_(address), fd_(fd), path_(std::move(path)) {}
+  Download(const RemoteAddress& address, int fd, std::string path, const FetchOptions& options)
+      : address_(address), fd_(fd), path_(std::move(path)), options_(options) {}
 
   // Fetches the rest of the file. The bytes stay if it fails. `validator_path` has the validator
   // of the file whose first bytes are there.
@@ -222,6 +214,11 @@ class Download {
       if (!absl::IsUnavailable(fetched)) return fetched;
       idle = Size() > before ? 0 : idle + 1;
       if (idle == kIdleAttempts) return fetched;
+      if (options_.log != nullptr) {
+        options_.log->Failure(LogLevel::kWarning, "data_fetching_again", fetched);
+      }
+      // A server that is busy needs time.
+      if (idle > 0) std::this_thread::sleep_for(options_.pause * (1 << (idle - 1)));
     }
   }
 
@@ -283,8 +280,10 @@ class Download {
     CURL* const curl = curl_.get();
     curl_easy_setopt(curl, CURLOPT_URL, address_.url.c_str());
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L);
+    curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR,
+                     StartsWith(address_.url, "https://") ? "https" : "http,https");
+    // The headers of a signed request, as its session token, are for its host alone.
+    curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, address_.signature.empty() ? 1L : 0L);
     curl_easy_setopt(curl, CURLOPT_MAXREDIRS, 10L);
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, 30L);
@@ -319,13 +318,17 @@ class Download {
     }
     if (answer == 404 || answer == 410) return NotFound("{}; correct the address", why);
     if (answer == 401 || answer == 403) {
-      return WithExitCode(
-          PermissionDenied("{}; correct the credentials{}", why,
-                           address_.url == address_.shown ? "" : " (AWS_ACCESS_KEY_ID, ...)"),
-          ExitCode::kNoInput);
+      return WithExitCode(PermissionDenied("{}; correct the credentials{}", why,
+                                           address_.is_s3 ? " (AWS_ACCESS_KEY_ID, ...)" : ""),
+                          ExitCode::kNoInput);
     }
     if (answer >= 500 || answer == 408 || answer == 429) {
       return WithExitCode(Unavailable("{}", why), ExitCode::kNoInput);
+    }
+    if (answer < 400 && !address_.signature.empty()) {
+      return InvalidArgument(
+          "{}; a signed request follows no redirection: correct AWS_REGION or AWS_ENDPOINT_URL",
+          why);
     }
     return InvalidArgument("{}", why);
   }
@@ -348,17 +351,7 @@ class Download {
     const UniqueFd file(
         ::open(validator_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (!file.ok()) return ErrnoStatus("cannot write", validator_path_, errno);
-    return Write(file.get(), validator_.text(), validator_path_);
-  }
-
-  static absl::Status Write(int fd, std::string_view bytes, const std::string& path) {
-    while (!bytes.empty()) {
-      const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return ErrnoStatus("cannot write", path, errno);
-      bytes.remove_prefix(static_cast<size_t>(n));
-    }
-    return absl::OkStatus();
+    return WriteAll(file.get(), validator_.text(), validator_path_);
   }
 
   static size_t OnHeader(const char* data, size_t size, size_t count, void* self) {
@@ -376,7 +369,7 @@ class Download {
     }
     if (!download->started_) download->write_error_ = download->Start();
     if (download->write_error_.ok()) {
-      download->write_error_ = Write(download->fd_, bytes, download->path_);
+      download->write_error_ = WriteAll(download->fd_, bytes, download->path_);
     }
     return download->write_error_.ok() ? bytes.size() : 0;
   }
@@ -384,6 +377,7 @@ class Download {
   const RemoteAddress& address_;
   const int fd_;
   const std::string path_;
+  const FetchOptions& options_;
   // These belong to the current attempt.
   std::unique_ptr<CURL, Free> curl_;
   uint64_t offset_ = 0;  // where its first byte belongs
@@ -394,29 +388,40 @@ class Download {
   absl::Status write_error_;
 };
 
+void Log(const FetchOptions& options, std::string_view event, const RemoteAddress& address,
+         const std::string& path) {
+  if (options.log == nullptr) return;
+  options.log->Info(event, {{"address", address.shown}, {"file", path}});
+}
+
 // Opens a file and waits until no other process has it open for this.
-absl::StatusOr<UniqueFd> OpenLocked(const std::string& path) {
+absl::StatusOr<UniqueFd> OpenLocked(const RemoteAddress& address, const std::string& path,
+                                    const FetchOptions& options) {
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (!fd.ok()) return ErrnoStatus("cannot open", path, errno);
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
+  Log(options, "data_fetched_by_another_process", address, path);
   while (::flock(fd.get(), LOCK_EX) != 0) {
     if (errno != EINTR) return ErrnoStatus("cannot lock", path, errno);
   }
   return fd;
 }
 
-absl::Status FetchInto(const RemoteAddress& address, const std::string& path) {
+absl::Status FetchInto(const RemoteAddress& address, const std::string& path,
+                       const FetchOptions& options) {
   static const bool ready = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
   if (!ready) return ResourceExhausted("libcurl cannot start");
   const std::string partial = path + ".part";
   const std::string validator = path + ".validator";
-  COHORT_ASSIGN_OR_RETURN(const UniqueFd lock, OpenLocked(path + ".lock"));
+  COHORT_ASSIGN_OR_RETURN(const UniqueFd lock, OpenLocked(address, path + ".lock", options));
   std::error_code ignored;
   if (std::filesystem::exists(path, ignored)) return absl::OkStatus();  // by another process
   const UniqueFd fd(::open(partial.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (!fd.ok()) return ErrnoStatus("cannot write", partial, errno);
-  COHORT_RETURN_IF_ERROR(Download(address, fd.get(), partial).Run(validator));
+  Log(options, "data_fetching", address, path);
+  COHORT_RETURN_IF_ERROR(Download(address, fd.get(), partial, options).Run(validator));
   if (!address.sha256.empty()) {
-    COHORT_ASSIGN_OR_RETURN(const std::string digest, DigestOf(fd.get(), partial));
+    COHORT_ASSIGN_OR_RETURN(const std::string digest, Sha256OfFile(fd.get(), partial));
     if (digest != address.sha256) {
       std::filesystem::remove(partial, ignored);
       return DataLoss("{}: has sha256 {}, the job says {}: correct the digest or the address",
@@ -427,7 +432,15 @@ absl::Status FetchInto(const RemoteAddress& address, const std::string& path) {
   if (::fsync(fd.get()) != 0 || ::rename(partial.c_str(), path.c_str()) != 0) {
     return ErrnoStatus("cannot write", path, errno);
   }
+  Log(options, "data_fetched", address, path);
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> CachedPathOf(const RemoteAddress& address) {
+  COHORT_ASSIGN_OR_RETURN(const std::filesystem::path directory, CacheDirectory());
+  // What is there under the name of an address and a digest had this digest when it was fetched.
+  const std::string key = Sha256Hex(address.url + "\n" + address.sha256).substr(0, 16);
+  return directory / (key + "-" + address.name);
 }
 
 }  // namespace
@@ -436,15 +449,31 @@ bool IsRemote(std::string_view path) {
   return StartsWith(path, "http://") || StartsWith(path, "https://") || StartsWith(path, "s3://");
 }
 
-absl::StatusOr<std::string> FetchFile(const std::string& text, const std::string& sha256) {
+std::string PublicPath(std::string_view path) {
+  if (!IsRemote(path)) return std::string(path);
+  path = path.substr(0, path.find_first_of("?#"));
+  const size_t host = path.find("://") + 3;
+  const size_t end = std::min(path.find('/', host), path.size());
+  const size_t at = path.substr(0, end).rfind('@');
+  if (at == path.npos || at < host) return std::string(path);
+  return std::string(path.substr(0, host)) + std::string(path.substr(at + 1));
+}
+
+absl::StatusOr<std::string> CachedPathOf(const std::string& address, const std::string& sha256) {
+  COHORT_ASSIGN_OR_RETURN(const RemoteAddress read, ReadAddress(address, sha256));
+  return CachedPathOf(read);
+}
+
+absl::StatusOr<std::string> FetchFile(const std::string& text, const std::string& sha256,
+                                      const FetchOptions& options) {
   COHORT_ASSIGN_OR_RETURN(const RemoteAddress address, ReadAddress(text, sha256));
-  COHORT_ASSIGN_OR_RETURN(const std::filesystem::path directory, CacheDirectory());
-  // What is there under the name of an address and a digest had this digest when it was fetched.
-  const std::string key = Sha256Hex(address.url + "\n" + address.sha256).substr(0, 16);
-  const std::string path = directory / (key + "-" + address.name);
+  COHORT_ASSIGN_OR_RETURN(std::string path, CachedPathOf(address));
   std::error_code ignored;
-  if (std::filesystem::exists(path, ignored)) return path;
-  COHORT_RETURN_IF_ERROR(FetchInto(address, path));
+  if (std::filesystem::exists(path, ignored)) {
+    Log(options, "data_from_cache", address, path);
+    return path;
+  }
+  COHORT_RETURN_IF_ERROR(FetchInto(address, path, options));
   return path;
 }
 

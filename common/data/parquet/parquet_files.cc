@@ -294,8 +294,8 @@ class ParquetFile {
     COHORT_ASSIGN_OR_RETURN(FileBytes bytes, FileBytes::Open(input, options));
     ParquetFile file(std::move(bytes));
     const int fd = ::fcntl(file.file_.fd(), F_DUPFD_CLOEXEC, 0);
-    if (fd < 0) return ResourceExhausted("{}: cannot be opened once more", input.path);
-    COHORT_RETURN_IF_ERROR(Guarded(PrintableLine(input.path), [&]() -> arrow::Status {
+    if (fd < 0) return ResourceExhausted("{}: cannot be opened once more", file.file_.path());
+    COHORT_RETURN_IF_ERROR(Guarded(PrintableLine(file.file_.path()), [&]() -> arrow::Status {
       ARROW_ASSIGN_OR_RAISE(auto stream, arrow::io::ReadableFile::Open(fd));
       parquet::arrow::FileReaderBuilder builder;
       ARROW_RETURN_NOT_OK(builder.Open(std::move(stream)));

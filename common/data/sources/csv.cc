@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/data/csv_reader.h"
 #include "common/data/files/file_list.h"
+#include "common/data/files/remote_file.h"
 #include "common/data/fingerprint.h"
 #include "common/data/input_file.h"
 #include "common/data/source_class.h"
@@ -62,23 +64,12 @@ absl::StatusOr<Table> ParseCsv(std::string_view text, const CsvFormat& format, c
   return table.Finish();
 }
 
-Argument FilesArgument() {
-  return Strings("files", "Instead of `path`: a list of files with the same columns.").Optional();
-}
-
-absl::StatusOr<std::vector<std::string>> PatternsOf(const Config& config) {
-  const bool has_path = !config.IsNone("path");
-  if (has_path && config.IsNone("files")) return std::vector{config.String("path")};
-  if (!has_path && !config.Strings("files").empty()) return config.Strings("files");
-  return InvalidArgument("needs its argument `path`, or `files`, which is a list");
-}
-
 namespace {
 
 absl::Status CheckCsv(const Config& config) {
   const std::string& delimiter = config.String("delimiter");
   COHORT_ASSIGN_OR_RETURN(const std::vector<std::string> patterns, PatternsOf(config));
-  const std::string& path = patterns.front();
+  const std::string path = PublicPath(patterns.front());
   if (delimiter.size() != 1 ||
       std::string_view("\"\n\r\0", 4).find(delimiter[0]) != std::string_view::npos) {
     return InvalidArgument(
@@ -90,9 +81,6 @@ absl::Status CheckCsv(const Config& config) {
   }
   if (config.Bool("no_header") && config.Strings("columns").empty()) {
     return InvalidArgument("{}: a file without a header needs `columns`, their names", path);
-  }
-  if (!config.IsNone("sha256") && patterns.size() > 1) {
-    return InvalidArgument("{}: sha256 is for one file", path);
   }
   return absl::OkStatus();
 }
@@ -108,16 +96,12 @@ absl::StatusOr<Table> ReadCsvTable(const Config& config, const SourceContext& co
   format.cells.na_values = config.Strings("na_values");
   TextTable reading(format.cells, request.use, request.range);
   std::vector<v1::FileFingerprint> files;
-  COHORT_ASSIGN_OR_RETURN(const std::vector<std::string> patterns, PatternsOf(config));
-  const std::string& url = config.String("url");
-  COHORT_ASSIGN_OR_RETURN(const auto paths, FindFiles(patterns, url, context.options));
-  for (const std::string& path : paths) {
+  COHORT_ASSIGN_OR_RETURN(const auto inputs, FindInputFiles(config, context.options));
+  for (const InputFile& input : inputs) {
     uint32_t crc32 = 0;
-    COHORT_ASSIGN_OR_RETURN(
-        const std::string text,
-        ReadInputFile({path, url, config.String("sha256")}, context.options, &crc32));
-    COHORT_RETURN_IF_ERROR(AddCsv(text, format, path, &reading));
-    files.push_back(MakeFileFingerprint(path, text.size(), crc32));
+    COHORT_ASSIGN_OR_RETURN(const std::string text, ReadInputFile(input, context.options, &crc32));
+    COHORT_RETURN_IF_ERROR(AddCsv(text, format, PublicPath(input.path), &reading));
+    files.push_back(MakeFileFingerprint(input.path, text.size(), crc32));
   }
   COHORT_ASSIGN_OR_RETURN(Table table, reading.Finish());
   table.files = std::move(files);
@@ -132,13 +116,8 @@ SourceClass CsvSource() {
                  .doc =
                      "CSV files, read into memory. A column is words if a transform looks them up, "
                      "else numbers.",
-                 .arguments =
-                     {String("path",
-                             "A file below `COHORT_DATA_DIR`, or absolute; may be packed with "
-                             "gzip. `*`, `?` and `[a-z]` stand for more files.")
-                          .Optional(),
-                      FilesArgument(),
-                      Bool("no_header", "True: the first line is data.").Default(false),
+                 .arguments = FileListArguments(
+                     {Bool("no_header", "True: the first line is data.").Default(false),
                       String("delimiter", "One character.").Default(","),
                       String("decimal", "What separates the fraction of a number.")
                           .Default(".")
@@ -146,10 +125,8 @@ SourceClass CsvSource() {
                       Float("missing", "The number of an empty cell; none: such a column is words.")
                           .Optional(),
                       Strings("na_values", "Cells that count as empty, as `NA`.").Optional(),
-                      Strings("columns", "Names, if the file has no header.").Optional(),
-                      String("url", "Shown in the error if the file is missing.").Optional(),
-                      String("sha256", "Hexadecimal; checked if given.").Optional()}},
-      .no_record_arguments = {"url", "sha256"},
+                      Strings("columns", "Names, if the file has no header.").Optional()})},
+      .no_record_arguments = {std::begin(kNoRecordArguments), std::end(kNoRecordArguments)},
       .check = CheckCsv,
       .read_table = ReadCsvTable};
 }

@@ -35,11 +35,6 @@ struct CsvFormat {
 absl::StatusOr<Table> ParseCsv(std::string_view text, const CsvFormat& format, const ColumnUse& use,
                                const RowRange& range, std::string_view name);
 
-// What sources of text files have: the argument `files`, a list instead of `path`, and the files or
-// patterns that are given. Errors: InvalidArgument if it is not one of both.
-Argument FilesArgument();
-absl::StatusOr<std::vector<std::string>> PatternsOf(const Config& config);
-
 }  // namespace cohort
 
 #endif  // COHORT_COMMON_DATA_SOURCES_DECODERS_H_

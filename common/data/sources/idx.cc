@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "common/base/status.h"
+#include "common/data/files/remote_file.h"
 #include "common/data/fingerprint.h"
 #include "common/data/input_file.h"
 #include "common/data/source_class.h"
@@ -121,7 +122,7 @@ absl::StatusOr<IdxArray> ReadIdxArray(const Config& config, const std::string& f
                                                                   config.String("sha256_" + file)},
                                                                  options, &crc32));
   files->push_back(MakeFileFingerprint(path, bytes.size(), crc32));
-  return ParseIdx(bytes, path);
+  return ParseIdx(bytes, PublicPath(path));
 }
 
 absl::StatusOr<Table> ReadIdxTable(const Config& config, const SourceContext& context,
@@ -136,15 +137,16 @@ absl::StatusOr<Table> ReadIdxTable(const Config& config, const SourceContext& co
     COHORT_ASSIGN_OR_RETURN(IdxArray labels,
                             ReadIdxArray(config, "labels", context.options, &table.files));
     if (static_cast<uint64_t>(labels.dims[0]) != table.records) {
-      return InvalidArgument("{} has {} records, {} has {}", config.String("images"), table.records,
-                             config.String("labels"), labels.dims[0]);
+      return InvalidArgument("{} has {} records, {} has {}", PublicPath(config.String("images")),
+                             table.records, PublicPath(config.String("labels")), labels.dims[0]);
     }
     table.columns.push_back(MakeColumn(std::move(labels), rows, "label"));
     // Class numbers, the input of sparse losses and metrics.
     if (!IsFloating(table.columns.back().stored)) table.columns.back().dtype = DType::kInt64;
   }
   table.records = rows.take;
-  table.place = [images = config.String("images"), labels = config.String("labels"),
+  table.place = [images = PublicPath(config.String("images")),
+                 labels = PublicPath(config.String("labels")),
                  skip = rows.skip](uint64_t record, std::string_view column) {
     return fmt::format("{}: record {}", column == "label" ? labels : images, skip + record);
   };

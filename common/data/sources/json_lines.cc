@@ -113,13 +113,11 @@ absl::Status CheckJsonLines(const Config& config) {
 
 absl::StatusOr<std::shared_ptr<const RecordSource>> OpenJsonLines(const Config& config,
                                                                   const SourceContext& context) {
-  COHORT_ASSIGN_OR_RETURN(const std::vector<std::string> patterns, PatternsOf(config));
-  COHORT_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
-                          FindFiles(patterns, config.String("url"), context.options));
+  COHORT_ASSIGN_OR_RETURN(const auto inputs, FindInputFiles(config, context.options));
   FileSequence<LineFile> files;
-  for (const std::string& path : paths) {
-    COHORT_ASSIGN_OR_RETURN(LineFile file, LineFile::Open({path, config.String("url"), ""},
-                                                          context.options, /*comment=*/'\0'));
+  for (const InputFile& input : inputs) {
+    COHORT_ASSIGN_OR_RETURN(LineFile file,
+                            LineFile::Open(input, context.options, /*comment=*/'\0'));
     COHORT_RETURN_IF_ERROR(files.Add(std::move(file)));
   }
   if (files.records() == 0) return InvalidArgument("the files have no records");
@@ -145,13 +143,8 @@ SourceClass JsonLinesSource() {
            .doc = "Files with a JSON object on each line. A column is a key, or keys with dots "
                   "between them (`user.age`). Records are read when they are used. Files may be "
                   "packed with gzip or zstd.",
-           .arguments =
-               {String("path",
-                       "A file below `COHORT_DATA_DIR`, or absolute, or an address. `*`, `?` and "
-                       "`[a-z]` stand for more files.")
-                    .Optional(),
-                FilesArgument(),
-                Objects("columns", JsonFieldKinds, "tensor",
+           .arguments = FileListArguments(
+               {Objects("columns", JsonFieldKinds, "tensor",
                         "The columns to read: `age: {dtype: int64, missing: -1}`, float32 and [] "
                         "by default; `tags: {words: {path: user.tags, shape: [3], pad_with: ''}}`. "
                         "A key that a record lacks, and null, is an error without `missing`. None: "
@@ -161,9 +154,8 @@ SourceClass JsonLinesSource() {
                       "The number of null, and of a key that is not there, in columns without a "
                       "`missing` of their own; words are empty then. None: it is an error.")
                     .Optional(),
-                OnCorruptArgument(),
-                String("url", "Shown in the error if a file is missing.").Optional()}},
-      .no_record_arguments = {"url"},
+                OnCorruptArgument()})},
+      .no_record_arguments = {std::begin(kNoRecordArguments), std::end(kNoRecordArguments)},
       .check = CheckJsonLines,
       .open = OpenJsonLines};
 }

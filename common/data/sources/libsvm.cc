@@ -1,6 +1,7 @@
 // The text format of LIBSVM and SVMlight: "label index:value index:value ...".
 #include <charconv>
 #include <cmath>
+#include <iterator>
 
 #include "common/base/printable.h"
 #include "common/base/status.h"
@@ -119,13 +120,10 @@ class LibsvmRecords : public RecordSource {
 
 absl::StatusOr<std::shared_ptr<const RecordSource>> OpenLibsvm(const Config& config,
                                                                const SourceContext& context) {
-  COHORT_ASSIGN_OR_RETURN(
-      const std::vector<std::string> paths,
-      FindFiles(config.Strings("files"), config.String("url"), context.options));
+  COHORT_ASSIGN_OR_RETURN(const auto inputs, FindInputFiles(config, context.options));
   FileSequence<LineFile> files;
-  for (const std::string& path : paths) {
-    COHORT_ASSIGN_OR_RETURN(LineFile file, LineFile::Open({path, config.String("url"), ""},
-                                                          context.options, /*comment=*/'#'));
+  for (const InputFile& input : inputs) {
+    COHORT_ASSIGN_OR_RETURN(LineFile file, LineFile::Open(input, context.options, /*comment=*/'#'));
     COHORT_RETURN_IF_ERROR(files.Add(std::move(file)));
   }
   if (files.records() == 0) return InvalidArgument("the files have no records");
@@ -138,20 +136,20 @@ absl::StatusOr<std::shared_ptr<const RecordSource>> OpenLibsvm(const Config& con
 
 SourceClass LibsvmSource() {
   return {
-      .schema =
-          {.name = "libsvm",
-           .doc = "Files of LIBSVM, `LABEL INDEX:VALUE INDEX:VALUE ...` on each line: columns "
-                  "`features` (float32; 0 where a line has no value) and `label`. Records are "
-                  "read when they are used. Files may be packed with gzip or zstd. `qid` and "
-                  "comments (#) are skipped.",
-           .arguments = {FileListArgument(),
-                         Int("num_features", "The length of `features`.").Between(1, 1 << 28),
-                         Bool("zero_based", "True: the first index is 0, else 1.").Default(false),
-                         String("label_dtype", "The type of `label`.")
-                             .Default("float32")
-                             .OneOf({"float32", "float64", "int32", "int64"}),
-                         String("url", "Shown in the error if a file is missing.").Optional()}},
-      .no_record_arguments = {"url"},
+      .schema = {.name = "libsvm",
+                 .doc =
+                     "Files of LIBSVM, `LABEL INDEX:VALUE INDEX:VALUE ...` on each line: columns "
+                     "`features` (float32; 0 where a line has no value) and `label`. Records are "
+                     "read when they are used. Files may be packed with gzip or zstd. `qid` and "
+                     "comments (#) are skipped.",
+                 .arguments = FileListArguments(
+                     {Int("num_features", "The length of `features`.").Between(1, 1 << 28),
+                      Bool("zero_based", "True: the first index is 0, else 1.").Default(false),
+                      String("label_dtype", "The type of `label`.")
+                          .Default("float32")
+                          .OneOf({"float32", "float64", "int32", "int64"})})},
+      .no_record_arguments = {std::begin(kNoRecordArguments), std::end(kNoRecordArguments)},
+      .check = [](const Config& config) { return PatternsOf(config).status(); },
       .open = OpenLibsvm};
 }
 

@@ -58,14 +58,14 @@ absl::StatusOr<std::shared_ptr<const RecordSource>> OpenNpz(const Config& config
                           FileBytes::Open({path, config.String("url"), ""}, context.options));
   COHORT_ASSIGN_OR_RETURN(const std::shared_ptr<ZipFile> zip, ZipFile::Open(file));
   COHORT_ASSIGN_OR_RETURN(const std::vector<ZipMember> members,
-                          ChooseMembers(zip->members(), config.Strings("arrays"), path));
+                          ChooseMembers(zip->members(), config.Strings("arrays"), file.path()));
   std::vector<NpyArray> arrays;
   std::vector<std::string> names;
   std::string fingerprint;
   for (const ZipMember& member : members) {
     COHORT_ASSIGN_OR_RETURN(
         NpyArray array,
-        OpenMember(zip, member, fmt::format("{}: {}", path, PrintableLine(member.name))));
+        OpenMember(zip, member, fmt::format("{}: {}", file.path(), PrintableLine(member.name))));
     arrays.push_back(std::move(array));
     names.push_back(NameOf(member));
     fingerprint += fmt::format("{} {} bytes {:08x} ", member.name, member.bytes, member.crc32);

@@ -9,11 +9,7 @@ namespace {
 
 absl::StatusOr<std::shared_ptr<const RecordSource>> OpenParquet(const Config& config,
                                                                 const SourceContext& context) {
-  const std::string& url = config.String("url");
-  COHORT_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
-                          FindFiles(config.Strings("files"), url, context.options));
-  std::vector<InputFile> files;
-  for (const std::string& path : paths) files.push_back({path, url, ""});
+  COHORT_ASSIGN_OR_RETURN(const auto files, FindInputFiles(config, context.options));
   ParquetOptions options;
   options.columns = config.Strings("columns");
   if (!config.IsNone("missing")) options.missing = config.Float("missing");
@@ -31,20 +27,19 @@ SourceClass ParquetSource() {
            .doc = "Parquet files: a column for each of theirs. Text is words, dates are days since "
                   "1970, timestamps seconds, and lists have the length of that in the first row. "
                   "Row groups are read when they are used. Needs a build with Arrow.",
-           .arguments = {FileListArgument(),
-                         Strings("columns", "The columns to read; none: all.").Optional(),
-                         Float("missing", "Stands for null among numbers; none: null is an error.")
-                             .Optional(),
-                         String("missing_word",
-                                "Stands for null among words; none: null is an error.")
-                             .Optional(),
-                         Int("cache_bytes",
-                             "The memory for decoded row groups. If all do not fit, shuffling with "
-                             "`block_size` near the rows of a group reads each one once.")
-                             .Default(int64_t{256} << 20)
-                             .AtLeast(0),
-                         String("url", "Shown in the error if a file is missing.").Optional()}},
-      .no_record_arguments = {"url", "cache_bytes"},
+           .arguments = FileListArguments(
+               {Strings("columns", "The columns to read; none: all.").Optional(),
+                Float("missing", "Stands for null among numbers; none: null is an error.")
+                    .Optional(),
+                String("missing_word", "Stands for null among words; none: null is an error.")
+                    .Optional(),
+                Int("cache_bytes",
+                    "The memory for decoded row groups. If all do not fit, shuffling with "
+                    "`block_size` near the rows of a group reads each one once.")
+                    .Default(int64_t{256} << 20)
+                    .AtLeast(0)})},
+      .no_record_arguments = {"url", "sha256", "cache_bytes"},
+      .check = [](const Config& config) { return PatternsOf(config).status(); },
       .open = OpenParquet};
 }
 

@@ -80,6 +80,7 @@ class TfRecords : public RecordSource {
 };
 
 absl::Status CheckTfRecord(const Config& config) {
+  COHORT_RETURN_IF_ERROR(PatternsOf(config).status());
   return ExampleColumns::Create(config.Objects("features")).status();
 }
 
@@ -88,16 +89,13 @@ absl::StatusOr<std::shared_ptr<const RecordSource>> OpenTfRecord(const Config& c
   COHORT_ASSIGN_OR_RETURN(ExampleColumns examples,
                           ExampleColumns::Create(config.Objects("features")));
   const bool skip = config.String("on_corrupt") == "skip";
-  COHORT_ASSIGN_OR_RETURN(
-      const std::vector<std::string> paths,
-      FindFiles(config.Strings("files"), config.String("url"), context.options));
+  COHORT_ASSIGN_OR_RETURN(const auto inputs, FindInputFiles(config, context.options));
   FileSequence<TfRecordFile> files;
   absl::Status damage;  // the first, after which a file has no more records
-  for (const std::string& path : paths) {
+  for (const InputFile& input : inputs) {
     absl::Status torn;
     COHORT_ASSIGN_OR_RETURN(TfRecordFile file,
-                            TfRecordFile::Open({path, config.String("url"), ""}, context.options,
-                                               skip ? &torn : nullptr));
+                            TfRecordFile::Open(input, context.options, skip ? &torn : nullptr));
     if (!torn.ok() && context.options.log != nullptr) {
       context.options.log->Failure(LogLevel::kWarning, "records_after_damage_skipped", torn);
     }
@@ -122,16 +120,14 @@ SourceClass TfRecordSource() {
            .doc = "TFRecord files of `tf.Example`s, as TensorFlow Datasets writes them: a column "
                   "for each feature. Records are read when they are used, and their checksums "
                   "are compared. Files may be packed with gzip or zstd.",
-           .arguments =
-               {FileListArgument(),
-                Objects("features", FeatureKinds, "tensor",
+           .arguments = FileListArguments(
+               {Objects("features", FeatureKinds, "tensor",
                         "The features to read. `image: {image: {image_size: 160}}`: an encoded "
                         "JPEG or PNG, with the arguments of `image_folder`. `label: {dtype: "
                         "int64, shape: []}`: numbers, float32 and [] by default. `genres: {words: "
                         "{shape: [3], pad_with: ''}}`: words, up to 3 of them."),
-                OnCorruptArgument(),
-                String("url", "Shown in the error if a file is missing.").Optional()}},
-      .no_record_arguments = {"url"},
+                OnCorruptArgument()})},
+      .no_record_arguments = {std::begin(kNoRecordArguments), std::end(kNoRecordArguments)},
       .check = CheckTfRecord,
       .open = OpenTfRecord};
 }
