@@ -1,9 +1,8 @@
 // Files with a JSON object on each line.
-#include "common/base/fnv1a.h"
 #include "common/base/status.h"
 #include "common/data/files/file_list.h"
 #include "common/data/good_records.h"
-#include "common/data/records/file_sequence.h"
+#include "common/data/records/good_sequence.h"
 #include "common/data/records/json_columns.h"
 #include "common/data/records/line_file.h"
 #include "common/data/release_if_large.h"
@@ -15,8 +14,7 @@ namespace {
 
 class JsonLines : public RecordSource {
  public:
-  explicit JsonLines(FileSequence<LineFile> files)
-      : files_(std::move(files)), fingerprint_(files_.fingerprint()) {}
+  explicit JsonLines(FileSequence<LineFile> files) : lines_(std::move(files)) {}
 
   // The columns of the job.
   void SetColumns(JsonColumns columns) { columns_ = std::move(columns); }
@@ -25,7 +23,7 @@ class JsonLines : public RecordSource {
   absl::Status FindColumns(const std::optional<double>& missing, bool skip_corrupt) {
     JsonColumnFinder finder;
     std::vector<uint64_t> read;
-    for (uint64_t number = 0; number < files_.records(); ++number) {
+    for (uint64_t number = 0; number < lines_.files().records(); ++number) {
       const absl::Status added =
           WithLine(number, [&](std::string_view line) { return finder.Add(line); });
       if (skip_corrupt && absl::IsDataLoss(added)) continue;
@@ -42,41 +40,34 @@ class JsonLines : public RecordSource {
     const auto check = [&](uint64_t number) {
       return WithLine(number, [&](std::string_view line) { return columns_.Check(line); });
     };
-    COHORT_ASSIGN_OR_RETURN(
-        good_, FindGoodRecords("json_lines", files_.records(), options, check, &skipped_));
-    uint64_t hash = kFnv1aBasis;
-    for (const uint64_t record : *good_) hash = Fnv1a(fmt::format("{} ", record), hash);
-    fingerprint_ += fmt::format(" {} good {:016x}", good_->size(), hash);
-    return absl::OkStatus();
+    return lines_.SkipCorrupt("json_lines", options, check);
   }
 
-  uint64_t num_records() const override { return good_ ? good_->size() : files_.records(); }
+  uint64_t num_records() const override { return lines_.records(); }
   const std::vector<FeatureType>& columns() const override { return columns_.columns(); }
   const std::vector<FeatureType>& word_columns() const override { return columns_.word_columns(); }
   std::map<std::string, std::string> no_features() const override { return no_features_; }
-  std::string fingerprint() const override { return fingerprint_; }
-  std::vector<std::string> warnings() const override {
-    return skipped_.empty() ? std::vector<std::string>() : std::vector{skipped_};
-  }
+  std::string fingerprint() const override { return lines_.fingerprint(); }
+  std::vector<std::string> warnings() const override { return lines_.warnings(); }
   std::string Place(uint64_t record, std::string_view) const override {
-    return PlaceOf(good_ ? (*good_)[record] : record);
+    return PlaceOf(lines_.NumberOf(record));
   }
 
   absl::Status Read(const RecordContext& context,
                     std::span<const std::span<std::byte>> values) const override {
-    return WithLine(good_ ? (*good_)[context.record] : context.record,
+    return WithLine(lines_.NumberOf(context.record),
                     [&](std::string_view line) { return columns_.Decode(line, values); });
   }
   absl::Status ReadWords(uint64_t record, std::span<const size_t> columns,
                          AddWord add) const override {
-    return WithLine(good_ ? (*good_)[record] : record, [&](std::string_view line) {
+    return WithLine(lines_.NumberOf(record), [&](std::string_view line) {
       return columns_.DecodeWordsOf(line, columns, add);
     });
   }
 
  private:
   std::string PlaceOf(uint64_t number) const {
-    const auto [file, line] = files_.Find(number);
+    const auto [file, line] = lines_.files().Find(number);
     return file.Place(line);
   }
 
@@ -85,18 +76,15 @@ class JsonLines : public RecordSource {
   absl::Status WithLine(uint64_t number, const Use& use) const {
     thread_local std::string bytes;
     const ReleaseIfLarge release(&bytes);
-    const auto [file, line] = files_.Find(number);
+    const auto [file, line] = lines_.files().Find(number);
     absl::Status used = file.Read(line, &bytes);
     if (used.ok()) used = use(bytes);
     return used.ok() ? used : Annotate(used, file.Place(line));
   }
 
-  const FileSequence<LineFile> files_;
-  std::string fingerprint_;
+  GoodSequence<LineFile> lines_;
   JsonColumns columns_;
   std::map<std::string, std::string> no_features_;
-  std::optional<std::vector<uint64_t>> good_;  // none: all
-  std::string skipped_;                        // what SkipCorrupt has left out; "": nothing
 };
 
 std::optional<double> MissingOf(const Config& config) {

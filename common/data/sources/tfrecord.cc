@@ -1,11 +1,10 @@
 // Files of tf.Examples, as TensorFlow Datasets writes them.
-#include "common/base/fnv1a.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/data/files/file_list.h"
 #include "common/data/good_records.h"
 #include "common/data/records/example_columns.h"
-#include "common/data/records/file_sequence.h"
+#include "common/data/records/good_sequence.h"
 #include "common/data/records/tf_record_file.h"
 #include "common/data/release_if_large.h"
 #include "common/data/source_class.h"
@@ -16,32 +15,28 @@ namespace {
 class TfRecords : public RecordSource {
  public:
   TfRecords(FileSequence<TfRecordFile> files, ExampleColumns examples)
-      : files_(std::move(files)),
-        examples_(std::move(examples)),
-        fingerprint_(files_.fingerprint()) {}
+      : records_(std::move(files)), examples_(std::move(examples)) {}
 
-  uint64_t num_records() const override { return good_ ? good_->size() : files_.records(); }
+  uint64_t num_records() const override { return records_.records(); }
   const std::vector<FeatureType>& columns() const override { return examples_.columns(); }
   const std::vector<FeatureType>& word_columns() const override { return examples_.word_columns(); }
-  std::string fingerprint() const override { return fingerprint_; }
-  std::vector<std::string> warnings() const override {
-    return skipped_.empty() ? std::vector<std::string>() : std::vector{skipped_};
-  }
+  std::string fingerprint() const override { return records_.fingerprint(); }
+  std::vector<std::string> warnings() const override { return records_.warnings(); }
 
   std::string Place(uint64_t record, std::string_view) const override {
-    const auto [file, number] = files_.Find(good_ ? (*good_)[record] : record);
+    const auto [file, number] = records_.files().Find(records_.NumberOf(record));
     return fmt::format("{}: record {}", file.file().path(), number);
   }
 
   absl::Status Read(const RecordContext& context,
                     std::span<const std::span<std::byte>> values) const override {
-    return WithRecord(good_ ? (*good_)[context.record] : context.record,
+    return WithRecord(records_.NumberOf(context.record),
                       [&](std::string_view record) { return examples_.Decode(record, values); });
   }
 
   absl::Status ReadWords(uint64_t record, std::span<const size_t> columns,
                          AddWord add) const override {
-    return WithRecord(good_ ? (*good_)[record] : record, [&](std::string_view bytes) {
+    return WithRecord(records_.NumberOf(record), [&](std::string_view bytes) {
       return examples_.DecodeWordsOf(bytes, columns, add);
     });
   }
@@ -51,12 +46,7 @@ class TfRecords : public RecordSource {
     const auto check = [&](uint64_t number) {
       return WithRecord(number, [&](std::string_view record) { return examples_.Check(record); });
     };
-    COHORT_ASSIGN_OR_RETURN(
-        good_, FindGoodRecords("tfrecord", files_.records(), options, check, &skipped_));
-    uint64_t hash = kFnv1aBasis;
-    for (const uint64_t record : *good_) hash = Fnv1a(fmt::format("{} ", record), hash);
-    fingerprint_ += fmt::format(" {} good {:016x}", good_->size(), hash);
-    return absl::OkStatus();
+    return records_.SkipCorrupt("tfrecord", options, check);
   }
 
  private:
@@ -65,18 +55,15 @@ class TfRecords : public RecordSource {
   absl::Status WithRecord(uint64_t number, const Use& use) const {
     thread_local std::string bytes;
     const ReleaseIfLarge release(&bytes);
-    const auto [file, record] = files_.Find(number);
+    const auto [file, record] = records_.files().Find(number);
     COHORT_RETURN_IF_ERROR(file.Read(record, &bytes));
     const absl::Status used = use(bytes);
     if (used.ok()) return used;
     return Annotate(used, fmt::format("{}: record {}", file.file().path(), record));
   }
 
-  const FileSequence<TfRecordFile> files_;
+  GoodSequence<TfRecordFile> records_;
   const ExampleColumns examples_;
-  std::string fingerprint_;
-  std::optional<std::vector<uint64_t>> good_;  // none: all
-  std::string skipped_;                        // what SkipCorrupt has left out; "": nothing
 };
 
 absl::Status CheckTfRecord(const Config& config) {
