@@ -4,40 +4,15 @@
 #include <cmath>
 #include <iterator>
 #include <set>
-#include <unordered_map>
 #include <utility>
 
 #include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/data/csv_reader.h"
+#include "common/data/records/lines_of_records.h"
+#include "common/data/word_codes.h"
 
 namespace cohort {
-namespace {
-
-// The line on which each record starts. Most files have a record on each line, so only the others
-// are kept.
-class LinesOfRecords {
- public:
-  void Add(uint64_t line) {
-    if (ahead_.empty() || line - records_ != ahead_.back().second) {
-      ahead_.emplace_back(records_, line - records_);
-    }
-    ++records_;
-  }
-  uint64_t LineOf(uint64_t record) const {
-    const auto next =
-        std::upper_bound(ahead_.begin(), ahead_.end(), record,
-                         [](uint64_t r, const auto& entry) { return r < entry.first; });
-    return record + std::prev(next)->second;
-  }
-
- private:
-  uint64_t records_ = 0;
-  std::vector<std::pair<uint64_t, uint64_t>> ahead_;  // from this record on: line - record
-};
-
-}  // namespace
-
 // Takes the cells of one column, row by row, as text or as numbers.
 class TextTable::CellColumn {
  public:
@@ -51,9 +26,7 @@ class TextTable::CellColumn {
   // Errors: DataLoss if a cell must be a number and is not.
   absl::Status Add(std::string_view cell, uint64_t line, std::string_view file) {
     if (use_ == Use::kText) {
-      const auto [word, added] = codes_of_.try_emplace(std::string(cell), words_.size());
-      if (added) words_.push_back(word->first);
-      codes_.push_back(word->second);
+      words_.Add(cell);
       return absl::OkStatus();
     }
     if (!not_a_number_.empty()) return absl::OkStatus();
@@ -90,12 +63,9 @@ class TextTable::CellColumn {
 
   Column Finish() {
     Column column;
+    if (use_ == Use::kText) column = words_.Finish();
     column.name = name_;
-    if (use_ == Use::kText) {
-      column.codes = std::make_shared<const std::vector<uint32_t>>(std::move(codes_));
-      column.words = std::make_shared<const std::vector<std::string>>(std::move(words_));
-      return column;
-    }
+    if (use_ == Use::kText) return column;
     column.not_a_number = not_a_number_;
     if (!not_a_number_.empty()) return column;
     const bool integers = numbers_.empty();
@@ -134,9 +104,7 @@ class TextTable::CellColumn {
   const std::string name_;
   const Use use_;
   const CellFormat& format_;
-  std::unordered_map<std::string, uint32_t> codes_of_;
-  std::vector<std::string> words_;
-  std::vector<uint32_t> codes_;
+  WordCodes words_;
   // All numbers so far: integers until the first cell that is another number.
   std::vector<int64_t> integers_;
   std::vector<double> numbers_;

@@ -1,38 +1,12 @@
 #include "common/data/word_columns.h"
 
-#include <unordered_map>
 #include <utility>
 
 #include "common/base/printable.h"
 #include "common/base/status.h"
+#include "common/data/word_codes.h"
 
 namespace cohort {
-namespace {
-
-// Collects the words of a column as codes.
-class WordCodes {
- public:
-  void Add(std::string_view word) {
-    const auto [found, added] = code_of_.try_emplace(std::string(word), words_.size());
-    if (added) words_.push_back(found->first);
-    codes_.push_back(found->second);
-  }
-  size_t size() const { return codes_.size(); }
-  Column Finish() {
-    Column column;
-    column.codes = std::make_shared<const std::vector<uint32_t>>(std::move(codes_));
-    column.words = std::make_shared<const std::vector<std::string>>(std::move(words_));
-    return column;
-  }
-
- private:
-  std::unordered_map<std::string, uint32_t> code_of_;
-  std::vector<std::string> words_;
-  std::vector<uint32_t> codes_;
-};
-
-}  // namespace
-
 absl::Status AddWordColumns(const RecordSource& source, const RowRange& rows, const ColumnUse& use,
                             Table* table) {
   std::vector<size_t> wanted;

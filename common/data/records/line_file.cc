@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 #include <span>
 #include <string_view>
 
@@ -66,17 +65,12 @@ absl::Status LineFile::FindLines(char comment) {
 }
 
 void LineFile::AddLine(uint64_t offset, uint64_t line) {
-  const uint64_t record = offsets_.size();
-  if (ahead_.empty() || ahead_.back().second != line - record) {
-    ahead_.emplace_back(record, line - record);
-  }
+  lines_.Add(line);
   offsets_.push_back(offset);
 }
 
 std::string LineFile::Place(uint64_t record) const {
-  const auto next = std::upper_bound(ahead_.begin(), ahead_.end(), record,
-                                     [](uint64_t r, const auto& entry) { return r < entry.first; });
-  return fmt::format("{}: line {}", PrintableLine(file_.path()), record + std::prev(next)->second);
+  return fmt::format("{}: line {}", PrintableLine(file_.path()), lines_.LineOf(record));
 }
 
 absl::Status LineFile::Read(uint64_t record, std::string* line) const {

@@ -5,10 +5,10 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "common/data/file_bytes.h"
+#include "common/data/records/lines_of_records.h"
 
 namespace cohort {
 
@@ -36,9 +36,7 @@ class LineFile {
 
   FileBytes file_;
   std::vector<uint64_t> offsets_;
-  // From this record on: the number of the line, less that of the record. Most files have a record
-  // on each line.
-  std::vector<std::pair<uint64_t, uint64_t>> ahead_;
+  LinesOfRecords lines_;
 };
 
 }  // namespace cohort
