@@ -76,6 +76,8 @@ absl::Status Read(std::string_view strategy, JobFile* job) {
   COHORT_RETURN_IF_ERROR(MoveInputLayers(&job->spec, &job->lines));
   CompleteDefaults(&job->spec);
   COHORT_RETURN_IF_ERROR(CheckJob(job->spec, job->lines));
+  // Completes the Inputs of moved layers: a checkpoint's job has this form (UpgradeJob).
+  CompleteClasses(&job->spec);
   job->layers = reader.TakeJsonLayers();
   if (job->layers.empty()) job->layers = LayersInOrder(job->spec.model());
   SetColumnReads(&job->spec);

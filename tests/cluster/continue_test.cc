@@ -134,6 +134,42 @@ void KeepsTheNewBatchSize(Body body) {
   CHECK(manifest.epochs().first_place() == kEpochs * kSteps);
 }
 
+// A layer of the model that runs where the data is read, and has learned its words there. The job
+// ends, continues with more epochs, and its chief and a server are killed.
+void KeepsALayerOfTheData(Body body) {
+  const auto job = [](int epochs) {
+    std::string text = Replaced(RecommenderJob(epochs, 15), "dtype: int64}",
+                                "dtype: string}\n    - StringLookup: {max_tokens: 8}");
+    const size_t lookup = text.find("      - {column: features, lookup");
+    return text.erase(lookup, text.find('\n', lookup) + 1 - lookup);
+  };
+  const ClusterDirectory directory("data-layer");
+  MiniClusterOptions options{
+      .workers = 2, .job_yaml = job(kEpochs), .directory = directory.path(), .proxied = true};
+  {
+    Scenario s(body, "data-layer", options);
+    s.Check(s->StartAll());
+    s.Finish();
+  }
+  for (int ps = 0; ps < 2; ++ps) {
+    std::filesystem::remove(fmt::format("{}/apply-ps-{}.log", directory.path(), ps));
+  }
+  constexpr int kLong = 12;  // epochs: the job does not end before the server is killed
+  options.job_yaml = job(kLong);
+  Scenario s(body, "data-layer", options);
+  s.Pace(0, std::chrono::milliseconds(50));
+  s.Check(s->StartAll());
+  s.Check(s->WaitForSteps((kEpochs + 1) * kSteps, seconds(60)));
+  s.Check(s->Kill(TaskRole::kChief, 0));
+  s.Check(s->Start(TaskRole::kChief, 0));
+  s.Check(s->WaitForSteps((kEpochs + 3) * kSteps, seconds(60)));
+  s.Bounce(TaskRole::kPs, 1);
+  s.Said(TaskRole::kPs, 1, {"serving"});
+  s.Release(0);
+  s.Finish();
+  CHECK(Newest(s->checkpoint_dir()).step() == kLong * kSteps);
+}
+
 // The servers are alive and know more than the newest checkpoint, in the former places.
 void ChangesTheBatchSizeOfALivingCluster(Body body) {
   MiniClusterOptions options{.workers = 2, .job_yaml = Job(30), .proxied = true};
@@ -186,6 +222,8 @@ COHORT_BOTH_BODIES("a job continues with another value of a key that may change"
                    ContinuesWithAnotherValue)
 COHORT_BOTH_BODIES("a job that has changed its batch size survives its chief and its servers",
                    KeepsTheNewBatchSize)
+COHORT_BOTH_BODIES("a job with a layer that runs where the data is read continues and is recovered",
+                   KeepsALayerOfTheData)
 COHORT_BOTH_BODIES("another batch size takes a living cluster back to the end of an epoch",
                    ChangesTheBatchSizeOfALivingCluster)
 COHORT_BOTH_BODIES("other metrics are refused inside an epoch", RefusesOtherMetricsInsideAnEpoch)
