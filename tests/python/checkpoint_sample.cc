@@ -66,6 +66,9 @@ absl::Status Write(const std::string& directory) {
                                      {{table, "", 3, 7}, Rows({4, 4}, 12, 1)},
                                      {{table, "velocity", 3, 7}, Rows({4, 4}, 1012, 1)},
                                      {{"dense/kernel", "", 0, 4}, Rows({4, 1}, 0, 10)}};
+  for (const char* name : {"embedding/embeddings", "dense/kernel", "dense/bias", "scale"}) {
+    manifest.mutable_layout()->add_variables()->set_name(name);
+  }
   COHORT_RETURN_IF_ERROR(WriteShardFile(directory, "ps-0.safetensors", first, &manifest));
   COHORT_RETURN_IF_ERROR(WriteShardFile(directory, "ps-1.safetensors", second, &manifest));
   return CommitManifest(directory, manifest);
