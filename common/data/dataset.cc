@@ -10,6 +10,7 @@
 #include "common/base/fnv1a.h"
 #include "common/base/printable.h"
 #include "common/base/status.h"
+#include "common/data/image_targets.h"
 #include "common/data/memory_source.h"
 #include "common/data/record_graph.h"
 #include "common/data/source_class.h"
@@ -105,6 +106,24 @@ absl::StatusOr<Table> OpenSource(const v1::DatasetSpec& spec, const DataOptions&
   return TableOf(source->schema.name, std::move(records), range, UseOfColumns(spec));
 }
 
+// An Input of a model that names no column reads the only one that is no label.
+void FindInputs(const Table& table, v1::DatasetSpec* spec) {
+  const std::vector<std::string> targets = TargetsOf(*spec);
+  std::vector<std::string> others;
+  for (const Column& column : table.columns) {
+    if (std::ranges::count(targets, column.name) == 0) others.push_back(column.name);
+  }
+  std::set<std::string> made;
+  for (v1::ColumnTransform& transform : *spec->mutable_transforms()) {
+    const bool exists = made.contains(transform.column()) ||
+                        std::ranges::any_of(table.columns, [&](const Column& c) {
+                          return c.name == transform.column();
+                        });
+    if (transform.of_input() && !exists && others.size() == 1) transform.set_column(others[0]);
+    made.insert(OutputOf(transform));
+  }
+}
+
 // Returns the records with all transforms applied. The transforms of `spec` get the arguments that
 // they learn.
 absl::StatusOr<Table> OpenTable(v1::DatasetSpec* spec, const DataOptions& options) {
@@ -113,6 +132,7 @@ absl::StatusOr<Table> OpenTable(v1::DatasetSpec* spec, const DataOptions& option
   }
   COHORT_RETURN_IF_ERROR(CompleteDataset(spec));
   COHORT_ASSIGN_OR_RETURN(Table table, OpenSource(*spec, options));
+  FindInputs(table, spec);
   for (v1::ColumnTransform& transform : *spec->mutable_transforms()) {
     const absl::Status applied = ApplyTransform(&transform, &table);
     // The job does not tell which host's file lacks the column.
@@ -121,6 +141,7 @@ absl::StatusOr<Table> OpenTable(v1::DatasetSpec* spec, const DataOptions& option
     }
     COHORT_RETURN_IF_ERROR(applied);
   }
+  COHORT_RETURN_IF_ERROR(CheckImageTargets(*spec, table));
   return table;
 }
 

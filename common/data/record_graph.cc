@@ -43,7 +43,7 @@ int RecordGraph::AddSource(size_t column) {
 }
 
 int RecordGraph::AddTransform(std::string name, RecordTransform transform, bool elementwise,
-                              std::vector<int> inputs) {
+                              std::vector<int> inputs, int draws_as) {
   has_transforms_ = true;
   if (transform.conversion) {
     transform.apply = [from = type(inputs[0]).dtype, to = transform.dtype,
@@ -56,17 +56,30 @@ int RecordGraph::AddTransform(std::string name, RecordTransform transform, bool 
     };
   }
   const FeatureType type = {"", transform.dtype, transform.dims};
+  int level = transform.apply_batch ? 1 : 0;
+  for (const int input : inputs) {
+    level =
+        std::max(level, nodes_[static_cast<size_t>(input)].level + (transform.apply_batch ? 1 : 0));
+  }
+  levels_ = std::max(levels_, level);
   return Add({.type = type,
               .name = std::move(name),
               .transform = std::move(transform),
               .elementwise = elementwise,
-              .inputs = std::move(inputs)});
+              .inputs = std::move(inputs),
+              .draws_as = draws_as < 0 ? nodes_.size() : static_cast<size_t>(draws_as),
+              .level = level});
+}
+
+uint64_t RecordGraph::RandomKey(uint64_t record, size_t node, uint64_t key) const {
+  const PhiloxBlock bits = Philox(record, nodes_[node].draws_as, key);
+  return bits[0] | static_cast<uint64_t>(bits[1]) << 32;
 }
 
 // One batch: where each needed node writes.
 class RecordGraph::Run {
  public:
-  Run(const RecordGraph& graph, std::span<const Output> outputs,
+  Run(const RecordGraph& graph, std::span<const Output> outputs, std::span<const Output> known,
       const Dataset::GatherOptions& options, size_t records)
       : graph_(graph),
         options_(options),
@@ -77,13 +90,19 @@ class RecordGraph::Run {
       memory.values = static_cast<std::byte*>(output.values);
       memory.is_needed = memory.is_in_batch = true;
     }
+    for (const Output& output : known) {
+      NodeMemory& memory = memory_[static_cast<size_t>(output.node)];
+      memory.values = static_cast<std::byte*>(output.values);
+      memory.is_known = memory.is_in_batch = true;
+    }
     size_t scratch_bytes = 0;  // for one record
     bool elementwise = true;
     for (size_t n = memory_.size(); n-- > 0;) {
       if (!memory_[n].is_needed) continue;
       const Node& node = graph.nodes_[n];
-      for (const int input : node.inputs) memory_[static_cast<size_t>(input)].is_needed = true;
       memory_[n].bytes = node.bytes;
+      if (memory_[n].is_known) continue;
+      for (const int input : node.inputs) memory_[static_cast<size_t>(input)].is_needed = true;
       if (!memory_[n].is_in_batch) scratch_bytes += memory_[n].bytes;
       reads_source_ = reads_source_ || node.source_column >= 0;
       elementwise = elementwise && node.elementwise;
@@ -117,6 +136,7 @@ class RecordGraph::Run {
     size_t bytes = 0;  // for one record
     bool is_needed = false;
     bool is_in_batch = false;  // else `values` has memory for a block
+    bool is_known = false;     // `values` has been computed before
   };
 
   absl::Status ComputeBlock(std::span<const uint64_t> indices, size_t row) {
@@ -125,12 +145,14 @@ class RecordGraph::Run {
     RecordContext context = {.record = graph_.first_ + indices[0], .training = options_.training};
     for (size_t n = 0; n < memory_.size(); ++n) {
       const Node& node = graph_.nodes_[n];
-      if (!memory_[n].is_needed || node.source_column >= 0) continue;
+      if (!memory_[n].is_needed || memory_[n].is_known || node.source_column >= 0) continue;
       inputs_.clear();
       for (const int input : node.inputs) {
         inputs_.push_back(At(static_cast<size_t>(input), row, indices.size()));
       }
-      if (context.training) context.random_key = RandomKey(context.record, n);
+      if (context.training) {
+        context.random_key = graph_.RandomKey(context.record, n, options_.random_key);
+      }
       const absl::Status applied =
           node.transform.apply(context, inputs_, At(n, row, indices.size()));
       if (!applied.ok()) {
@@ -143,7 +165,7 @@ class RecordGraph::Run {
   absl::Status ReadSource(std::span<const uint64_t> indices, size_t row) {
     for (size_t n = 0; n < memory_.size(); ++n) {
       const int column = graph_.nodes_[n].source_column;
-      if (column < 0 || !memory_[n].is_needed) continue;
+      if (column < 0 || !memory_[n].is_needed || memory_[n].is_known) continue;
       source_values_[static_cast<size_t>(column)] = At(n, row, indices.size());
     }
     if (graph_.first_ > 0) {
@@ -158,11 +180,6 @@ class RecordGraph::Run {
   std::span<std::byte> At(size_t node, size_t row, size_t records) const {
     const NodeMemory& memory = memory_[node];
     return {memory.values + (memory.is_in_batch ? row * memory.bytes : 0), records * memory.bytes};
-  }
-
-  uint64_t RandomKey(uint64_t record, size_t node) const {
-    const PhiloxBlock bits = Philox(record, node, options_.random_key);
-    return bits[0] | static_cast<uint64_t>(bits[1]) << 32;
   }
 
   const RecordGraph& graph_;
@@ -180,6 +197,7 @@ class RecordGraph::Run {
 // has memory for its block.
 absl::Status RecordGraph::GatherShared(std::span<const uint64_t> indices,
                                        std::span<const Output> outputs,
+                                       std::span<const Output> known,
                                        const Dataset::GatherOptions& options) const {
   Mutex mu;
   std::vector<std::unique_ptr<Run>> idle;  // guarded by mu
@@ -195,7 +213,7 @@ absl::Status RecordGraph::GatherShared(std::span<const uint64_t> indices,
         idle.pop_back();
       }
     }
-    if (run == nullptr) run = std::make_unique<Run>(*this, outputs, options, /*records=*/1);
+    if (run == nullptr) run = std::make_unique<Run>(*this, outputs, known, options, 1);
     absl::Status computed = run->Compute(indices.subspan(row, 1), row);
     MutexLock lock(&mu);
     idle.push_back(std::move(run));
@@ -206,6 +224,90 @@ absl::Status RecordGraph::GatherShared(std::span<const uint64_t> indices,
   return failure;
 }
 
+absl::Status RecordGraph::GatherRecords(std::span<const uint64_t> indices,
+                                        std::span<const Output> outputs,
+                                        std::span<const Output> known,
+                                        const Dataset::GatherOptions& options) const {
+  if (indices.empty() || outputs.empty()) return absl::OkStatus();
+  if (options.helpers != nullptr && options.helpers->threads() > 1) {
+    return GatherShared(indices, outputs, known, options);
+  }
+  return Run(*this, outputs, known, options, indices.size()).Compute(indices, /*row=*/0);
+}
+
+absl::Status RecordGraph::ApplyToBatch(size_t node, std::span<const uint64_t> indices,
+                                       const Output& input, const Output& output,
+                                       const Dataset::GatherOptions& options) const {
+  RecordContext context = {.record = first_ + indices[0], .training = options.training};
+  if (context.training) context.random_key = RandomKey(context.record, node, options.random_key);
+  const auto bytes_of = [&](const Output& of) {
+    return std::span(static_cast<std::byte*>(of.values),
+                     nodes_[static_cast<size_t>(of.node)].bytes * indices.size());
+  };
+  const absl::Status applied = nodes_[node].transform.apply_batch(
+      context, indices.size(), bytes_of(input), bytes_of(output));
+  if (applied.ok()) return applied;
+  return Annotate(applied,
+                  fmt::format("{}: the batch of record {}", nodes_[node].name, context.record));
+}
+
+// 1. Marks the nodes that the outputs need.
+// 2. For each level: computes for all records what its transforms of batches read, and those
+//    outputs that need no more; then applies these transforms.
+// 3. Computes the outputs that are left.
+absl::Status RecordGraph::GatherLevels(std::span<const uint64_t> indices,
+                                       std::span<const Output> outputs,
+                                       const Dataset::GatherOptions& options) const {
+  if (indices.empty()) return absl::OkStatus();
+  std::vector<bool> needed(nodes_.size());
+  for (const Output& output : outputs) needed[static_cast<size_t>(output.node)] = true;
+  for (size_t n = nodes_.size(); n-- > 0;) {
+    if (!needed[n]) continue;
+    for (const int input : nodes_[n].inputs) needed[static_cast<size_t>(input)] = true;
+  }
+  std::vector<std::vector<std::max_align_t>> memory;
+  std::vector<Output> known, wanted;
+  const auto want = [&](int node) {
+    if (FindOutput(known, node) != nullptr || FindOutput(wanted, node) != nullptr) return;
+    Output output = {.node = node};
+    if (const Output* const in_batch = FindOutput(outputs, node)) {
+      output = *in_batch;
+    } else {
+      const size_t bytes = nodes_[static_cast<size_t>(node)].bytes * indices.size();
+      output.values = memory.emplace_back(bytes / sizeof(std::max_align_t) + 1).data();
+    }
+    wanted.push_back(output);
+  };
+  const auto compute_wanted = [&] {
+    const absl::Status computed = GatherRecords(indices, wanted, known, options);
+    known.insert(known.end(), wanted.begin(), wanted.end());
+    wanted.clear();
+    return computed;
+  };
+  for (int level = 1; level <= levels_ + 1; ++level) {
+    const auto is_applied = [&](size_t n) {
+      return needed[n] && nodes_[n].level == level && nodes_[n].transform.apply_batch != nullptr;
+    };
+    for (size_t n = 0; n < nodes_.size(); ++n) {
+      if (is_applied(n)) want(nodes_[n].inputs[0]);
+    }
+    for (const Output& output : outputs) {
+      if (nodes_[static_cast<size_t>(output.node)].level < level) want(output.node);
+    }
+    COHORT_RETURN_IF_ERROR(compute_wanted());
+    for (size_t n = 0; n < nodes_.size(); ++n) {
+      if (!is_applied(n)) continue;
+      want(static_cast<int>(n));
+      const Output output = wanted.back();
+      wanted.clear();
+      COHORT_RETURN_IF_ERROR(
+          ApplyToBatch(n, indices, *FindOutput(known, nodes_[n].inputs[0]), output, options));
+      known.push_back(output);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RecordGraph::Gather(std::span<const uint64_t> indices, std::span<const Output> outputs,
                                  const Dataset::GatherOptions& options) const {
   // The batch may have a column twice: it is computed once.
@@ -213,12 +315,8 @@ absl::Status RecordGraph::Gather(std::span<const uint64_t> indices, std::span<co
   for (const Output& output : outputs) {
     if (FindOutput(computed, output.node) == nullptr) computed.push_back(output);
   }
-  if (options.helpers != nullptr && options.helpers->threads() > 1) {
-    COHORT_RETURN_IF_ERROR(GatherShared(indices, computed, options));
-  } else if (!indices.empty()) {
-    COHORT_RETURN_IF_ERROR(
-        Run(*this, computed, options, indices.size()).Compute(indices, /*row=*/0));
-  }
+  COHORT_RETURN_IF_ERROR(levels_ > 0 ? GatherLevels(indices, computed, options)
+                                     : GatherRecords(indices, computed, {}, options));
   for (const Output& output : outputs) {
     const void* values = FindOutput(computed, output.node)->values;
     if (output.values == values) continue;

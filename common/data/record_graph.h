@@ -28,9 +28,9 @@ class RecordGraph {
   // These return the new node. A column of the source.
   int AddSource(size_t column);
   // `name` is for messages. `inputs` are nodes. `elementwise`: see TransformClass. The random
-  // numbers of a transform depend on the number of its node.
+  // numbers of a transform depend on the number of its node, or are those of the node `draws_as`.
   int AddTransform(std::string name, RecordTransform transform, bool elementwise,
-                   std::vector<int> inputs);
+                   std::vector<int> inputs, int draws_as = -1);
 
   // The dtype and dims of a node; no name.
   const FeatureType& type(int node) const { return nodes_[static_cast<size_t>(node)].type; }
@@ -62,9 +62,23 @@ class RecordGraph {
     RecordTransform transform;
     bool elementwise = true;
     std::vector<int> inputs;
+    size_t draws_as = 0;  // the node whose random numbers it has
+    // The transforms of whole batches on the way from the source, this one included.
+    int level = 0;
   };
   int Add(Node node);
+  uint64_t RandomKey(uint64_t record, size_t node, uint64_t key) const;
+  // Computes nodes record by record. `known`: nodes that the batch has already.
+  absl::Status GatherRecords(std::span<const uint64_t> indices, std::span<const Output> outputs,
+                             std::span<const Output> known,
+                             const Dataset::GatherOptions& options) const;
+  // The same for a graph with transforms of whole batches.
+  absl::Status GatherLevels(std::span<const uint64_t> indices, std::span<const Output> outputs,
+                            const Dataset::GatherOptions& options) const;
+  absl::Status ApplyToBatch(size_t node, std::span<const uint64_t> indices, const Output& input,
+                            const Output& output, const Dataset::GatherOptions& options) const;
   absl::Status GatherShared(std::span<const uint64_t> indices, std::span<const Output> outputs,
+                            std::span<const Output> known,
                             const Dataset::GatherOptions& options) const;
 
   const std::string name_;
@@ -72,6 +86,7 @@ class RecordGraph {
   const uint64_t first_;
   std::vector<Node> nodes_;  // each after its inputs
   bool has_transforms_ = false;
+  int levels_ = 0;  // the highest level of a node
 };
 
 }  // namespace cohort

@@ -31,11 +31,6 @@ std::vector<std::string> InputsOf(const Transform& transform) {
   return {transform.columns().begin(), transform.columns().end()};
 }
 
-std::string OutputOf(const Transform& transform) {
-  if (!transform.output().empty()) return transform.output();
-  return transform.column();
-}
-
 std::string NameOf(const Transform& transform) {
   return fmt::format("transform of \"{}\"", OutputOf(transform));
 }
@@ -54,19 +49,24 @@ absl::Status Complete(Transform* transform) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<const Column*> FindColumn(const std::string& name, const Table& table) {
+  const auto found = std::find_if(table.columns.begin(), table.columns.end(),
+                                  [&](const Column& c) { return c.name == name; });
+  if (found == table.columns.end()) {
+    return InvalidArgument(
+        "there is no column \"{}\"; there are {}", name,
+        absl::StrJoin(table.columns, ", ",
+                      [](std::string* out, const Column& c) { out->append(c.name); }));
+  }
+  if (!found->not_a_number.empty()) return InvalidArgument("{}", found->not_a_number);
+  return &*found;
+}
+
 // Returns the inputs of the transform.
 absl::StatusOr<std::vector<Column>> FindColumns(const Transform& transform, const Table& table) {
   std::vector<Column> inputs;
   for (const std::string& name : InputsOf(transform)) {
-    const auto found = std::find_if(table.columns.begin(), table.columns.end(),
-                                    [&](const Column& c) { return c.name == name; });
-    if (found == table.columns.end()) {
-      return InvalidArgument(
-          "there is no column \"{}\"; there are {}", name,
-          absl::StrJoin(table.columns, ", ",
-                        [](std::string* out, const Column& c) { out->append(c.name); }));
-    }
-    if (!found->not_a_number.empty()) return InvalidArgument("{}", found->not_a_number);
+    COHORT_ASSIGN_OR_RETURN(const Column* found, FindColumn(name, table));
     inputs.push_back(*found);
   }
   return inputs;
@@ -82,7 +82,7 @@ absl::StatusOr<RecordTransform> Open(const TransformClass& transform, const v1::
   }
   COHORT_ASSIGN_OR_RETURN(RecordTransform opened, transform.open(Config(config), inputs));
   COHORT_RETURN_IF_ERROR(CheckColumnType(opened.dtype, opened.dims));
-  if (opened.apply || opened.conversion) return opened;
+  if (opened.apply || opened.conversion || opened.apply_batch) return opened;
   return Internal("{} has no function `apply`", transform.schema.name);
 }
 
@@ -304,17 +304,14 @@ class GraphTransform {
       : transform_(transform), class_(its_class), table_(table) {}
 
   absl::StatusOr<Column> Add(const std::vector<Column>& inputs) {
-    for (const Column& column : inputs) {
-      COHORT_ASSIGN_OR_RETURN(const Column numbers, NumbersOf(column));
-      nodes_.push_back(table_.NodeOf(numbers));
-      types_.push_back(table_.graph->type(nodes_.back()));
-      types_.back().name = column.name;
-    }
+    for (const Column& column : inputs) COHORT_RETURN_IF_ERROR(AddInput(column));
+    images_ = types_[0];
     const v1::ClassConfig& config = transform_.transform_class();
     if (nodes_.size() > 1 && !class_.takes_columns) {
       COHORT_RETURN_IF_ERROR(AddNode(Open(StackClass(), {}, types_), /*elementwise=*/true));
     }
     COHORT_RETURN_IF_ERROR(AddNode(Open(class_, config, types_), class_.elementwise));
+    images_node_ = nodes_[0];
     const std::string& dtype = transform_.dtype();
     if (!dtype.empty() && *DTypeFromName(dtype) != types_[0].dtype) {
       COHORT_RETURN_IF_ERROR(AddNode(
@@ -325,13 +322,35 @@ class GraphTransform {
     return Column{.dims = types_[0].dims, .dtype = types_[0].dtype, .node = nodes_[0]};
   }
 
+  // After Add: the transform of masks or labels that belong to the images.
+  absl::StatusOr<Column> AddFollower(const std::function<TransformClass::Open>& open,
+                                     const Column& follower) {
+    nodes_.clear();
+    types_.clear();
+    COHORT_RETURN_IF_ERROR(AddInput(follower));
+    types_.push_back(images_);
+    COHORT_RETURN_IF_ERROR(AddNode(open(Config(transform_.transform_class()), types_),
+                                   /*elementwise=*/false, images_node_));
+    return Column{
+        .name = follower.name, .dims = types_[0].dims, .dtype = types_[0].dtype, .node = nodes_[0]};
+  }
+
  private:
+  absl::Status AddInput(const Column& column) {
+    COHORT_ASSIGN_OR_RETURN(const Column numbers, NumbersOf(column));
+    nodes_.push_back(table_.NodeOf(numbers));
+    types_.push_back(table_.graph->type(nodes_.back()));
+    types_.back().name = column.name;
+    return absl::OkStatus();
+  }
+
   // Replaces the inputs by the transform of them.
-  absl::Status AddNode(absl::StatusOr<RecordTransform> transform, bool elementwise) {
+  absl::Status AddNode(absl::StatusOr<RecordTransform> transform, bool elementwise,
+                       int draws_as = -1) {
     COHORT_RETURN_IF_ERROR(transform.status());
     types_.assign(1, {types_[0].name, transform->dtype, transform->dims});
     nodes_.assign(1, table_.graph->AddTransform(NameOf(transform_), *std::move(transform),
-                                                elementwise, nodes_));
+                                                elementwise, nodes_, draws_as));
     return absl::OkStatus();
   }
 
@@ -340,6 +359,8 @@ class GraphTransform {
   const Table& table_;
   std::vector<int> nodes_;          // the inputs of the next transform
   std::vector<FeatureType> types_;  // those of nodes_
+  FeatureType images_;              // the input of the class, for what follows it
+  int images_node_ = -1;            // the class itself
 };
 
 // Adds what is done with the numbers of words when a record is read.
@@ -381,6 +402,43 @@ bool IsAllZero(const Column& column) {
                      [](uint8_t byte) { return byte == 0; });
 }
 
+// Adds a column, or replaces that of its name.
+void SetColumn(Column column, Table* table) {
+  const auto same = std::find_if(table->columns.begin(), table->columns.end(),
+                                 [&](const Column& c) { return c.name == column.name; });
+  if (same == table->columns.end()) {
+    table->columns.push_back(std::move(column));
+  } else {
+    *same = std::move(column);
+  }
+}
+
+// Transforms the masks and the labels that belong to the images of the transform `images`.
+absl::Status Follow(const Transform& transform, const TransformClass& its_class,
+                    GraphTransform* images, Table* table) {
+  const auto follow = [&](const char* key, const std::string& name,
+                          const std::function<TransformClass::Open>& open) -> absl::Status {
+    if (name.empty()) return absl::OkStatus();
+    COHORT_ASSIGN_OR_RETURN(const Column* found, FindColumn(name, *table));
+    if (!open) return absl::OkStatus();
+    auto column = images->AddFollower(open, *found);
+    if (!column.ok()) return Annotate(column.status(), fmt::format("{}: {}", key, name));
+    SetColumn(*std::move(column), table);
+    return absl::OkStatus();
+  };
+  if (!transform.labels().empty() && !its_class.open_labels) {
+    return InvalidArgument("{} changes no labels: leave out the key `labels`",
+                           its_class.schema.name);
+  }
+  if (!transform.segmentation_masks().empty() && !its_class.for_images) {
+    return InvalidArgument("{} is no transform of images: leave out the key `segmentation_masks`",
+                           its_class.schema.name);
+  }
+  COHORT_RETURN_IF_ERROR(
+      follow("segmentation_masks", transform.segmentation_masks(), its_class.open_masks));
+  return follow("labels", transform.labels(), its_class.open_labels);
+}
+
 absl::Status Apply(Transform* transform, Table* table) {
   COHORT_ASSIGN_OR_RETURN(const TransformClass* its_class,
                           Transforms().Find(transform->transform_class().class_name()));
@@ -411,11 +469,12 @@ absl::Status Apply(Transform* transform, Table* table) {
   const bool in_memory =
       (its_class->elementwise || (its_class->takes_words() && (are_words || !its_class->open))) &&
       std::all_of(inputs.begin(), inputs.end(), [](const Column& c) { return c.is_in_memory(); });
+  GraphTransform by_record(*transform, *its_class, *table);
   std::shared_ptr<const std::vector<std::string>> words;
   COHORT_ASSIGN_OR_RETURN(
       Column column, in_memory
                          ? TransformMemory(*its_class, *table, std::move(inputs), config, &words)
-                         : GraphTransform(*transform, *its_class, *table).Add(inputs));
+                         : by_record.Add(inputs));
   if (are_words) {
     const std::span<const std::string> mapped =
         words == nullptr ? std::span<const std::string>() : *words;
@@ -431,17 +490,16 @@ absl::Status Apply(Transform* transform, Table* table) {
         fmt::format("{} marks none of the {} records with 1: compare the value of {} with the data",
                     NameOf(*transform), table->records, its_class->schema.name));
   }
-  const auto same = std::find_if(table->columns.begin(), table->columns.end(),
-                                 [&](const Column& c) { return c.name == column.name; });
-  if (same == table->columns.end()) {
-    table->columns.push_back(std::move(column));
-  } else {
-    *same = std::move(column);
-  }
-  return absl::OkStatus();
+  SetColumn(std::move(column), table);
+  return Follow(*transform, *its_class, &by_record, table);
 }
 
 }  // namespace
+
+std::string OutputOf(const v1::ColumnTransform& transform) {
+  if (!transform.output().empty()) return transform.output();
+  return transform.column();
+}
 
 bool HasVocabularyFile(const v1::ClassConfig& config) {
   const auto found = config.config().find("vocabulary");
@@ -500,6 +558,9 @@ ColumnUse UseOfColumns(const v1::DatasetSpec& spec) {
     const bool words = its_class.ok() && (*its_class)->takes_words();
     for (const std::string& name : InputsOf(transform)) {
       if (!made.contains(name)) (words ? use.text : use.numbers).insert(name);
+    }
+    for (const std::string& name : {transform.segmentation_masks(), transform.labels()}) {
+      if (!name.empty() && !made.contains(name)) use.numbers.insert(name);
     }
     made.insert(OutputOf(transform));
   }

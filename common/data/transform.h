@@ -22,6 +22,9 @@ bool HasVocabularyFile(const v1::ClassConfig& config);
 // that names the line.
 absl::Status ReadVocabulary(const DataOptions& options, v1::ClassConfig* config);
 
+// Returns the column that a transform makes.
+std::string OutputOf(const v1::ColumnTransform& transform);
+
 // Returns the class of a transform that names none: Cast, or Stack for several columns.
 std::string DefaultClass(const v1::ColumnTransform& transform);
 

@@ -40,6 +40,12 @@ struct RecordTransform {
       apply = nullptr;
   // Instead of `apply`: the output has the numbers of the one input, converted to its own dtype.
   std::optional<Conversion> conversion = std::nullopt;
+  // Instead of `apply`, for outputs that depend on other records of the batch: writes those of all
+  // its `records`, from the one input. `context.record` is the first record. The result depends on
+  // the arguments and on which records make the batch.
+  std::function<absl::Status(const RecordContext& context, size_t records,
+                             std::span<const std::byte> input, std::span<std::byte> output)>
+      apply_batch = nullptr;
 };
 
 // Learns arguments of a transform from a column of numbers, which need not fit into memory.
@@ -83,9 +89,16 @@ struct TransformClass {
   // Several `columns` of a job file arrive as they are. False: they are stacked along a new last
   // axis first, so that there is one input.
   bool takes_columns = false;
+  // A layer of Keras for images. It runs where the data is read, also if a model has it.
+  bool for_images = false;
   // Checks the inputs and returns the transform. Null for a transform of words. Errors:
   // InvalidArgument.
   std::function<Open> open = nullptr;
+  // The same for the masks and the labels that belong to images; `inputs` are theirs and then that
+  // of the images. The transform has the random numbers of that of the images. Null: masks stay as
+  // they are; the class takes no labels.
+  std::function<Open> open_masks = nullptr;
+  std::function<Open> open_labels = nullptr;
 
   // True: an output depends on the numbers at its position in the inputs alone. Then many records
   // can be transformed as if they were one, and columns in memory are transformed when the dataset
@@ -122,6 +135,10 @@ struct TransformClass {
   std::function<AdaptColumns> adapt_columns = nullptr;
 
   bool takes_words() const { return map_words != nullptr || map_columns != nullptr; }
+  // True if the masks and the labels of images must follow what training does to the images.
+  bool changes_targets() const {
+    return (open_masks != nullptr || open_labels != nullptr) && schema.Find("seed") != nullptr;
+  }
 };
 
 // All transforms. Names ignore case.

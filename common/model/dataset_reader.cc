@@ -28,7 +28,8 @@ constexpr ShortKey kShortKeys[] = {
 };
 
 // The keys of a transform that name no class.
-constexpr std::string_view kTransformKeys[] = {"column", "output", "columns", "dtype"};
+constexpr std::string_view kTransformKeys[] = {
+    "column", "output", "columns", "dtype", "segmentation_masks", "labels"};
 
 // Null for a key that names a class: `equals: x` is short, `Equals: {value: x}` names it.
 const ShortKey* FindShortKey(std::string_view key, const YAML::Node& value) {

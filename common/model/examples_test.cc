@@ -71,6 +71,7 @@ std::vector<std::string> KeysOf(const FieldDescriptor* field) {
   if (name == "labels" && message == "DatasetSpec") return {"label"};
   // Not in job files.
   if (message == "ColumnRead" || (name == "reads" && message == "DatasetSpec")) return {};
+  if (name == "of_input") return {};
   return {name};
 }
 

@@ -1,11 +1,15 @@
 #include "common/model/input_layers.h"
 
 #include <algorithm>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/data/transform_class.h"
+#include "common/model/layers/data_layers.h"
 #include "common/model/layers/layer.h"
 #include "common/model/layers/layer_names.h"
 #include "proto/job.pb.h"
@@ -25,9 +29,7 @@ class Mover {
     for (int i = 0; i < model()->layers_size(); ++i) {
       const auto found = Layers().Find(layer(i).class_name());
       if (!found.ok() || !(*found)->on_data) continue;
-      const std::string where =
-          fmt::format("{}: layer \"{}\" ({})", Where(i), name(i), layer(i).class_name());
-      COHORT_RETURN_IF_ERROR(Annotate(Move(i, **found), where));
+      COHORT_RETURN_IF_ERROR(Annotate(Move(i), NameWithPlace(i)));
     }
     const std::vector<int> left = Users();
     for (int i = model()->layers_size(); i-- > 0;) {
@@ -81,58 +83,162 @@ class Mover {
 
   // The column of an Input.
   std::string ColumnOf(int i) const {
-    const auto feature = layer(i).config().find("feature");
-    const bool given = feature != layer(i).config().end() && !feature->second.s().empty();
-    return given ? feature->second.s() : name(i);
+    return HasFeature(i) ? layer(i).config().at("feature").s() : name(i);
   }
 
-  absl::Status Move(int i, const LayerClass& layer_class) {
-    v1::ColumnTransform transform;
-    std::vector<std::string> columns;
+  // Where an error of a layer is.
+  std::string NameWithPlace(int i) const {
+    return fmt::format("{}: layer \"{}\" ({})", Where(i), name(i), layer(i).class_name());
+  }
+
+  // The steps of moving a layer:
+  // 1. The layers before it move first: a Rescaling between an Input and a RandomFlip.
+  // 2. Its transforms join those of the data. An Input gives images its shape, and float32.
+  // 3. An Input of the result takes its place.
+  absl::Status Move(int i) {
+    COHORT_RETURN_IF_ERROR(MoveInputsOf(i));
+    v1::ClassConfig config;
+    config.set_class_name(layer(i).class_name());
+    *config.mutable_config() = layer(i).config();
+    COHORT_ASSIGN_OR_RETURN(const std::vector<v1::ClassConfig> steps, TransformsOfLayer(config));
+    if (steps.empty()) return InvalidArgument("it has no layers");
+    const bool is_image = IsOfImages(i, steps[0]);
+    COHORT_ASSIGN_OR_RETURN(std::vector<std::string> columns, ColumnsOf(i, is_image));
+    std::optional<FeatureType> type;
+    bool of_input = false;
+    if (const std::vector<int> inputs = InputsOf(i); columns.size() == 1) {
+      const int input = inputs.empty() ? -1 : inputs[0];
+      of_input = input < 0 || !HasFeature(input);
+      if (is_image) type = TypeOf(input);
+      if (is_image && (input < 0 || !made_.contains(input))) {
+        const std::string given = name(i) + "/input";
+        AddTransform(columns, given, InputStep(input), of_input, "float32");
+        columns = {given};
+        of_input = false;
+      }
+    }
+    for (size_t step = 0; step < steps.size(); ++step) {
+      if (type.has_value()) {
+        COHORT_ASSIGN_OR_RETURN(type, After(steps[step], *type));
+      }
+      const bool is_last = step + 1 == steps.size();
+      const std::string output = is_last ? name(i) : fmt::format("{}/{}", name(i), step);
+      AddTransform(columns, output, steps[step], of_input);
+      columns = {output};
+      of_input = false;
+    }
+    ReplaceByInput(i, type);
+    return absl::OkStatus();
+  }
+
+  absl::Status MoveInputsOf(int i) {
+    if (!layer(i).shares().empty()) return InvalidArgument("a second call of it is not supported");
     for (const int input : InputsOf(i)) {
-      if (input < 0 || layer(input).class_name() != "Input") {
+      if (input >= 0 && layer(input).class_name() == "Input") continue;
+      if (input < 0 || !Transforms().Find(layer(input).class_name()).ok()) {
         return InvalidArgument(
             "it runs where the data is read, so that it reads an Input, or another layer of this "
             "kind");
       }
-      columns.push_back(ColumnOf(input));
+      COHORT_RETURN_IF_ERROR(Annotate(Move(input), NameWithPlace(input)));
     }
-    if (columns.empty()) {
-      return InvalidArgument(
-          "it needs an Input before it that names its column: {{Input: {{feature: "
-          "COLUMN}}}}");
-    }
-    if (!layer(i).shares().empty()) return InvalidArgument("a second call of it is not supported");
     for (int k = 0; k < static_cast<int>(names_.size()); ++k) {
       if (layer(k).class_name() == "Input" && ColumnOf(k) == name(i) && !UsedAlone(k, i)) {
         return InvalidArgument("a column has the name of the layer: give the layer another one");
       }
     }
+    return absl::OkStatus();
+  }
+
+  // True for a layer of images, and for another one that also has a body of its own.
+  bool IsOfImages(int i, const v1::ClassConfig& first_step) const {
+    const auto layer_class = Layers().Find(layer(i).class_name());
+    const auto transform = Transforms().Find(first_step.class_name());
+    return (layer_class.ok() && !(*layer_class)->on_data) ||
+           (transform.ok() && (*transform)->for_images);
+  }
+
+  absl::StatusOr<std::vector<std::string>> ColumnsOf(int i, bool is_image) const {
+    std::vector<std::string> columns;
+    for (const int input : InputsOf(i)) columns.push_back(ColumnOf(input));
+    // A sequential model without an Input reads the only column.
+    if (columns.empty() && is_image) columns.push_back("the only column");
+    if (!columns.empty()) return columns;
+    return InvalidArgument(
+        "it needs an Input before it that names its column: {{Input: {{feature: COLUMN}}}}");
+  }
+
+  bool HasFeature(int i) const {
+    const auto feature = layer(i).config().find("feature");
+    return feature != layer(i).config().end() && !feature->second.s().empty();
+  }
+
+  const v1::ConfigValue* ShapeOf(int i) const {
+    if (i < 0) return nullptr;
+    const auto shape = layer(i).config().find("shape");
+    const bool given = shape != layer(i).config().end() &&
+                       (shape->second.has_i() || shape->second.list().values_size() > 0);
+    return given ? &shape->second : nullptr;
+  }
+
+  // What the Input `i` gives; nothing if only the data says it.
+  std::optional<FeatureType> TypeOf(int i) const {
+    const v1::ConfigValue* const shape = ShapeOf(i);
+    if (shape == nullptr) return std::nullopt;
+    FeatureType type{ColumnOf(i), DType::kFloat32, {}};
+    if (shape->has_i()) type.dims.push_back(shape->i());
+    for (const v1::ConfigValue& size : shape->list().values()) type.dims.push_back(size.i());
+    return type;
+  }
+
+  // The transform that an Input stands for.
+  v1::ClassConfig InputStep(int i) const {
+    const v1::ConfigValue* const shape = ShapeOf(i);
+    return shape == nullptr ? ClassOf("Cast") : ClassOf("Reshape", {{"target_shape", *shape}});
+  }
+
+  // The type behind a transform; none if only the data says it.
+  static absl::StatusOr<std::optional<FeatureType>> After(const v1::ClassConfig& step,
+                                                          const FeatureType& type) {
+    COHORT_ASSIGN_OR_RETURN(const TransformClass* transform, Transforms().Find(step.class_name()));
+    COHORT_ASSIGN_OR_RETURN(const v1::ClassConfig config, CompleteConfig(transform->schema, step));
+    const bool learns = transform->must_adapt && transform->must_adapt(Config(config));
+    if (transform->takes_words() || !transform->open || learns) return std::optional<FeatureType>();
+    COHORT_ASSIGN_OR_RETURN(const RecordTransform opened,
+                            transform->open(Config(config), std::span(&type, 1)));
+    return std::optional(FeatureType{type.name, opened.dtype, opened.dims});
+  }
+
+  // `dtype`: of the result; "": that of the class.
+  void AddTransform(const std::vector<std::string>& columns, const std::string& output,
+                    const v1::ClassConfig& config, bool of_input, const char* dtype = "") {
+    v1::ColumnTransform transform;
     if (columns.size() == 1) {
       transform.set_column(columns[0]);
+      transform.set_of_input(of_input);
     } else {
       transform.mutable_columns()->Assign(columns.begin(), columns.end());
     }
-    transform.set_output(name(i));
-    v1::ClassConfig* const config = transform.mutable_transform_class();
-    config->set_class_name(layer_class.schema.name);
-    for (const auto& [argument, value] : layer(i).config()) {
-      if (argument == "trainable" || argument == "dtype" || argument == "activity_regularizer") {
-        continue;
-      }
-      (*config->mutable_config())[argument] = value;
-    }
+    transform.set_output(output);
+    transform.set_dtype(dtype);
+    *transform.mutable_transform_class() = config;
     v1::DataSpec* const data = job_->mutable_data();
-    *data->mutable_train()->add_transforms() = transform;
     if (data->validation().transforms_size() > 0) {
       *data->mutable_validation()->add_transforms() = transform;
     }
+    *data->mutable_train()->add_transforms() = std::move(transform);
+  }
+
+  void ReplaceByInput(int i, const std::optional<FeatureType>& type) {
     v1::LayerSpec input;
     input.set_class_name("Input");
     input.set_name(name(i));
     (*input.mutable_config())["feature"] = ConfigOf(name(i));
+    if (type.has_value() && !type->dims.empty()) {
+      (*input.mutable_config())["shape"] = ConfigOf(std::vector<int64_t>(type->dims));
+    }
     *model()->mutable_layers(i) = std::move(input);
-    return absl::OkStatus();
+    made_.insert(i);
   }
 
   // True if layer `reader` alone reads layer i.
@@ -163,6 +269,7 @@ class Mover {
   v1::JobSpec* const job_;
   JobLines* const lines_;
   std::vector<std::string> names_;  // by layer; "": a further call without a name
+  std::set<int> made_;              // the layers that have become an Input
   bool is_sequential_ = true;
 };
 

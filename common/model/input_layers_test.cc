@@ -111,6 +111,76 @@ TEST_CASE("preprocessing layers of a model in Keras' JSON become transforms, too
   CHECK(job->spec.model().layers_size() == 4);
 }
 
+// "RandomFlip image/input random_flip float32" of each transform of the training set.
+std::vector<std::string> TransformsOf(const JobFile& job) {
+  std::vector<std::string> transforms;
+  for (const v1::ColumnTransform& transform : job.spec.data().train().transforms()) {
+    transforms.push_back(fmt::format("{} {} {}{}", transform.transform_class().class_name(),
+                                     transform.column(), transform.output(),
+                                     transform.dtype().empty() ? "" : " " + transform.dtype()));
+  }
+  return transforms;
+}
+
+std::string LayersOf(const JobFile& job) {
+  std::string layers;
+  for (const v1::LayerSpec& layer : job.spec.model().layers()) layers += layer.class_name() + " ";
+  return layers;
+}
+
+TEST_CASE("layers of images at inputs become transforms, with what stands between them") {
+  const auto job = Parse(R"(
+  sequential:
+    - Input: {feature: picture, shape: [32, 24, 3]}
+    - Rescaling: {scale: 0.5}
+    - RandomFlip: {mode: horizontal, data_format: channels_last}
+    - Pipeline: {layers: [{RandomRotation: {factor: 0.1}}, {CenterCrop: {height: 20, width: 16}}]}
+    - Rescaling: {scale: 2.0}
+    - Conv2D: {filters: 4, kernel_size: 3}
+    - Flatten
+    - Dense: {units: 1}
+)");
+  INFO(job.status());
+  REQUIRE(job.ok());
+  CHECK(TransformsOf(*job) == std::vector<std::string>{"Reshape picture rescaling/input float32",
+                                                       "Rescaling rescaling/input rescaling",
+                                                       "RandomFlip rescaling random_flip",
+                                                       "RandomRotation random_flip pipeline/0",
+                                                       "CenterCrop pipeline/0 pipeline"});
+  CHECK(LayersOf(*job) == "Input Rescaling Conv2D Flatten Dense ");
+  const v1::LayerSpec& input = job->spec.model().layers(0);
+  CHECK(input.config().at("feature").s() == "pipeline");
+  CHECK(ConfigText(input.config().at("shape")) == "[20, 16, 3]");
+}
+
+TEST_CASE("a sequential model may begin with a layer of images") {
+  const auto job =
+      Parse("  sequential: [RandomFlip, {RandomZoom: {height_factor: 0.1}}, Flatten]\n");
+  INFO(job.status());
+  REQUIRE(job.ok());
+  CHECK(TransformsOf(*job).size() == 3);
+  CHECK(job->spec.data().train().transforms(0).of_input());
+  CHECK(LayersOf(*job) == "Input Flatten ");
+}
+
+TEST_CASE("two branches of a model may augment one input") {
+  const auto job = Parse(R"(
+  functional:
+    - Input: {name: image, shape: [8, 8, 3]}
+    - RandomFlip: {inputs: image}
+    - Resizing: {name: small, inputs: image, height: 4, width: 4}
+    - Flatten: {name: flat, inputs: random_flip}
+    - Flatten: {name: flat_small, inputs: small}
+    - Concatenate: {inputs: [flat, flat_small]}
+)");
+  INFO(job.status());
+  REQUIRE(job.ok());
+  CHECK(TransformsOf(*job) == std::vector<std::string>{"Reshape image random_flip/input float32",
+                                                       "RandomFlip random_flip/input random_flip",
+                                                       "Reshape image small/input float32",
+                                                       "Resizing small/input small"});
+}
+
 TEST_CASE("preprocessing in other places is refused by its line") {
   const auto error = [](const std::string& model) {
     return std::string(Parse(model).status().message());
@@ -121,6 +191,16 @@ TEST_CASE("preprocessing in other places is refused by its line") {
                              "where the data is read, so that it reads an Input"));
   CHECK_THAT(error("  sequential: [{Hashing: {num_bins: 3}}, {Dense: {units: 1}}]\n"),
              Catch::Contains("it needs an Input before it that names its column"));
+  CHECK_THAT(error("  sequential:\n    - Input: {feature: x, shape: [8, 8, 3]}\n"
+                   "    - Conv2D: {filters: 2, kernel_size: 3}\n    - RandomFlip\n"),
+             Catch::Contains("job.yaml:5: layer \"random_flip\" (RandomFlip): it runs where the "
+                             "data is read"));
+  CHECK_THAT(
+      error("  sequential:\n    - Input: {feature: x, shape: [8]}\n    - RandomFlip\n"),
+      Catch::Contains("job.yaml:4: layer \"random_flip\" (RandomFlip): column \"x\" is [8]"));
+  CHECK_THAT(error("  sequential:\n    - Input: {feature: x, shape: [8, 8, 3]}\n"
+                   "    - Pipeline: {layers: [Flatten]}\n"),
+             Catch::Contains("(Pipeline): Flatten does not run where the data is read"));
 }
 
 }  // namespace

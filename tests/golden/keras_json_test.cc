@@ -7,6 +7,7 @@
 #include <set>
 
 #include "common/testing/directory_test_util.h"
+#include "proto/job.pb.h"
 #include "tests/golden/golden_model.h"
 
 namespace cohort::golden {
@@ -66,6 +67,28 @@ TEST_CASE(
   const json file = ReadGolden("operator_models.json.gz");
   REQUIRE(file["cases"].size() > 90);
   for (const json& c : file["cases"]) Compare(c);
+}
+
+// make_image_golden.py makes the file.
+TEST_CASE("all layers for images of a model of Keras become transforms of its data") {
+  const json golden = ReadGolden("images.json")["model"];
+  const testing::TestDirectory directory;
+  directory.Write("model.json", golden["json"].get<std::string>());
+  const auto job = ParseJob(
+      "model: {keras_json: model.json}\ncompile: {loss: mse}\n"
+      "data: {batch_size: 8, train: {csv: {path: a.csv}, label: y}}\n",
+      directory / "job.yaml");
+  INFO(job.status());
+  REQUIRE(job.ok());
+  std::vector<std::string> classes;
+  for (const v1::ColumnTransform& transform : job->spec.data().train().transforms()) {
+    classes.push_back(transform.transform_class().class_name());
+  }
+  CHECK(classes == golden["transforms"].get<std::vector<std::string>>());
+  const v1::LayerSpec& input = job->spec.model().layers(0);
+  CHECK(input.class_name() == "Input");
+  CHECK(ConfigText(input.config().at("shape")) == "[24, 24, 3]");
+  CHECK(job->spec.model().layers(1).class_name() == "Rescaling");
 }
 
 // keras_json_peer_test.py names a file with many models.

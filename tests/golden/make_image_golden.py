@@ -4,7 +4,9 @@
     build/venv-keras/bin/python tests/golden/make_image_golden.py
 
 transforms: what Keras' layers make of images. Random layers get ranges of a single value, so that they are
-not random. decoded: what tf.io.decode_image makes of small files, which are stored. folder: which files
+not random. augmented: what each of the layers of RandAugment makes of an image. perspectives, displaced, mixes: what
+Keras makes of images with given corners, shifts, partners and weights. model: the JSON of a model with all
+layers for images. decoded: what tf.io.decode_image makes of small files, which are stored. folder: which files
 keras.utils.image_dataset_from_directory reads, in which order and with which labels.
 """
 import io
@@ -37,6 +39,9 @@ CASES = [
     ("Resizing", {"height": 4, "width": 3, "interpolation": "nearest"}, ODD, True),
     ("Resizing", {"height": 4, "width": 4, "crop_to_aspect_ratio": True}, SMALL, True),
     ("Resizing", {"height": 9, "width": 3, "crop_to_aspect_ratio": True}, ODD, True),
+    ("Resizing", {"height": 4, "width": 4, "pad_to_aspect_ratio": True, "fill_value": 9.0,
+                  "interpolation": "nearest"}, SMALL, True),
+    ("Resizing", {"height": 5, "width": 9, "pad_to_aspect_ratio": True, "interpolation": "nearest"}, ODD, True),
     ("CenterCrop", {"height": 4, "width": 5}, SMALL, True),
     ("CenterCrop", {"height": 3, "width": 4}, ODD, False),
     ("CenterCrop", {"height": 9, "width": 4}, SMALL, True),
@@ -49,7 +54,8 @@ CASES = [
     ("RandomZoom", {"height_factor": [0.5, 0.5], "width_factor": [-0.25, -0.25]}, SMALL, True),
     ("Rescaling", {"scale": 0.0078431372549, "offset": -1.0}, SMALL, True),
 ]
-COLORS = ("AutoContrast", "RandomBrightness", "RandomContrast", "RandomErasing", "RandomGrayscale", "RandomHue",
+COLORS = ("AutoContrast", "ContrastLimitedAdaptiveHistogramEqualization", "Equalization", "RandomColorDegeneration", "RandomColorJitter", "RandomGaussianBlur",
+          "RandomSharpness", "RandomBrightness", "RandomContrast", "RandomErasing", "RandomGrayscale", "RandomHue",
           "RandomInvert", "RandomPosterization", "RandomSaturation", "Solarization")
 CASES += [
     ("AutoContrast", {}, SMALL, True),
@@ -75,6 +81,31 @@ CASES += [
     ("RandomErasing", {"factor": 0.0}, SMALL, True),
     ("RandomShear", {"x_factor": 0.0}, SMALL, True),
 ]
+CASES += [
+    ("ContrastLimitedAdaptiveHistogramEqualization", {"tile_grid_size": [2, 2]}, SMALL, True),
+    ("ContrastLimitedAdaptiveHistogramEqualization", {"tile_grid_size": [3, 2], "clip_limit": 0.0}, ODD, True),
+    ("ContrastLimitedAdaptiveHistogramEqualization", {"tile_grid_size": [2, 3], "value_range": [0, 400],
+                                                      "clip_limit": 20.0}, SMALL, True),
+    ("Equalization", {}, SMALL, True),
+    ("Equalization", {"bins": 64}, ODD, True),
+    ("Equalization", {"value_range": [0, 400], "bins": 16}, SMALL, True),
+    ("Equalization", {}, SMALL, False),
+    ("RandomColorDegeneration", {"factor": [0.4, 0.4]}, SMALL, True),
+    ("RandomColorDegeneration", {"factor": [-0.5, -0.5]}, SMALL, True),
+    ("RandomColorJitter", {"brightness_factor": [0.1, 0.1], "contrast_factor": [-0.3, 0.3],
+                           "saturation_factor": [0.6, 0.6], "hue_factor": [1.0, 1.0]}, SMALL, True),
+    ("RandomColorJitter", {"contrast_factor": [-0.5, 0.5]}, ODD, True),
+    ("RandomColorJitter", {"brightness_factor": 0.5}, SMALL, False),
+    ("RandomElasticTransform", {"factor": 0.0}, SMALL, True),
+    ("RandomGaussianBlur", {"factor": [1.0, 1.0], "sigma": [0.7, 0.7]}, SMALL, True),
+    ("RandomGaussianBlur", {"factor": [1.0, 1.0], "kernel_size": 5, "sigma": [1.0, 1.0]}, ODD, True),
+    ("RandomGaussianBlur", {"factor": [1.0, 1.0], "kernel_size": [3, 5], "sigma": [0.9, 0.9]}, SMALL, True),
+    ("RandomGaussianBlur", {"factor": 0.0, "value_range": [50, 150]}, SMALL, True),
+    ("RandomPerspective", {"scale": 0.0}, SMALL, True),
+    ("RandomSharpness", {"factor": [0.0, 0.0]}, SMALL, True),
+    ("RandomSharpness", {"factor": [1.0, 1.0]}, ODD, True),
+    ("RandomSharpness", {"factor": [0.3, 0.3], "value_range": [20, 200]}, SMALL, True),
+]
 for mode in ("reflect", "wrap", "constant", "nearest"):
     for interpolation in ("bilinear", "nearest"):
         how = {"fill_mode": mode, "interpolation": interpolation, "fill_value": 7.5}
@@ -94,12 +125,99 @@ def transforms():
     for seed, (name, config, shape, training) in enumerate(CASES, 1):
         image = golden_data.integers(seed, shape, 256).astype(np.uint8)
         layer = getattr(keras.layers, name)(**config)
-        if name in COLORS:  # these layers fail for bytes, or compute in them
+        if name in COLORS or "pad_to_aspect_ratio" in config:  # these layers fail for bytes, or compute in them
             image = image.astype(np.float32)
-        out = layer(image[None], training=training) if name.startswith(("Random", "Solar")) else layer(image[None])
+        out = layer(image[None], training=training) if name.startswith(("Random", "Solar", "Equal")) else layer(image[None])
         made.append({"class_name": name, "config": config, "seed": seed, "shape": shape, "training": training,
                      "out": list(out.shape[1:]), "values": rounded(out)})
     return made
+
+
+def augmented():
+    """With the factor 0, five of the layers change nothing, and the others are not random."""
+    layer = keras.layers.RandAugment(factor=0.0, num_ops=1)
+    image = golden_data.integers(77, SMALL, 256).astype(np.float32)
+    layer.build((None, *SMALL))
+    outs = []
+    for i, name in enumerate(layer._AUGMENT_LAYERS):
+        transformation = layer.get_random_transformation(image[None])
+        transformation["layer_idxes"] = np.array([i])
+        out = layer.transform_images(image[None], transformation)
+        outs.append({"class_name": name, "values": rounded(out)})
+    return {"seed": 77, "shape": SMALL, "outs": outs}
+
+
+def perspectives():
+    made = []
+    for seed, (shape, interpolation, moves) in enumerate([
+            (SMALL, "bilinear", [0, 0, -1.5, 0.5, 1, -2, 1, 0.25]), (SMALL, "nearest", [1, 0.5, -2, 1, 0, -1, -1, -1]),
+            (ODD, "bilinear", [0, 0, 1.25, 0, 0, 2, 0.5, -1])], 1):
+        image = golden_data.integers(seed, shape, 256).astype(np.float32)
+        right, bottom = shape[1] - 1, shape[0] - 1
+        start = np.array([[0, 0], [right, 0], [0, bottom], [right, bottom]], np.float32)
+        end = start + np.array(moves, np.float32).reshape(4, 2)
+        out = keras.ops.image.perspective_transform(image, start, end, interpolation=interpolation, fill_value=7.5)
+        made.append({"seed": seed, "shape": shape, "interpolation": interpolation, "start": start.ravel().tolist(),
+                     "end": end.ravel().tolist(), "values": rounded(out)})
+    return made
+
+
+def displaced():
+    made = []
+    for seed, mode in enumerate(("reflect", "wrap", "constant", "nearest"), 1):
+        for order, interpolation in enumerate(("nearest", "bilinear")):
+            height, width, channels = SMALL
+            image = golden_data.integers(seed, SMALL, 256).astype(np.float32)
+            shifts = (golden_data.integers(seed + 10, [2, height, width], 1600).astype(np.float32) - 800) / 128
+            y, x = np.mgrid[0:height, 0:width].astype(np.float32)
+            out = np.stack([keras.ops.image.map_coordinates(image[..., c], [y + shifts[0], x + shifts[1]], order, mode, 7.5)
+                            for c in range(channels)], axis=-1)
+            made.append({"seed": seed, "shape": SMALL, "fill_mode": mode, "interpolation": interpolation,
+                         "down": rounded(shifts[0]), "right": rounded(shifts[1]), "values": rounded(out)})
+    return made
+
+
+def mixes():
+    shape, order = [4, *SMALL], [2, 1, 3, 0]
+    images = golden_data.integers(5, shape, 256).astype(np.float32)
+    labels = np.eye(3, dtype=np.float32)[[0, 1, 2, 1]]
+    weights = np.array([0.25, 0.5, 0.875, 1.0], np.float32)
+    mix_up = keras.layers.MixUp()
+    given = {"mix_weight": weights, "permutation_order": np.array(order)}
+    made = {"seed": 5, "shape": shape, "partners": order, "labels": rounded(labels), "MixUp": {
+        "weights": weights.tolist(), "images": rounded(mix_up.transform_images(images, given)),
+        "labels": rounded(mix_up.transform_labels(labels, given))}}
+    cut_mix = keras.layers.CutMix()
+    boxes = np.array([[0.5, 4.5, 1, 3.25], [0, 8, 0, 6], [2, 2, 3, 3], [6.2, 7.9, 0, 5]], np.float32)
+    masks, cut_weights = cut_mix._generate_batch_mask(shape, tuple(boxes.T))
+    given = {"permutation_order": np.array(order), "batch_masks": masks, "mix_weight": cut_weights}
+    made["CutMix"] = {"boxes": boxes.ravel().tolist(), "weights": rounded(cut_weights),
+                      "images": rounded(cut_mix.transform_images(images, given)),
+                      "labels": rounded(cut_mix.transform_labels(labels, given))}
+    return made
+
+
+def model():
+    """A model with all layers for images before its first convolution, and their names."""
+    layers = keras.layers
+    augment = [
+        layers.AugMix(), layers.AutoContrast(), layers.CenterCrop(30, 30),
+        layers.ContrastLimitedAdaptiveHistogramEqualization(), layers.CutMix(), layers.Equalization(),
+        layers.MixUp(), layers.RandAugment(), layers.RandomBrightness(0.1), layers.RandomColorDegeneration(0.2),
+        layers.RandomColorJitter(brightness_factor=0.2, hue_factor=(0.0, 0.1)), layers.RandomContrast((0.1, 0.2)),
+        layers.RandomCrop(28, 28), layers.RandomElasticTransform(), layers.RandomErasing(), layers.RandomFlip("horizontal"),
+        layers.RandomGaussianBlur(), layers.RandomGrayscale(), layers.RandomHue(0.1), layers.RandomInvert(0.1),
+        layers.RandomPerspective(), layers.RandomPosterization(4), layers.RandomRotation(0.1, seed=3),
+        layers.RandomSaturation(0.5), layers.RandomSharpness(0.3), layers.RandomShear(0.1, 0.2),
+        layers.RandomTranslation(0.1, (-0.2, 0.3)), layers.RandomZoom(0.1), layers.Resizing(24, 24), layers.Solarization()]
+    pipeline = [layers.RandomFlip(), layers.RandomZoom(0.2, 0.1)]
+    made = keras.Sequential([layers.Rescaling(1.0), keras.Sequential(augment, name="augment"), layers.Pipeline(pipeline),
+                             layers.Rescaling(1 / 255), layers.Conv2D(2, 3), layers.Flatten(), layers.Dense(1)])
+    # Keras cannot build a model with Equalization, so the shape is written here.
+    text = json.loads(made.to_json())
+    text["config"]["build_input_shape"] = [None, 32, 32, 3]
+    names = ["Reshape", "Rescaling"] + [type(layer).__name__ for layer in augment + pipeline]
+    return {"json": json.dumps(text), "transforms": names}
 
 
 def picture(height, width):
@@ -166,7 +284,8 @@ def folder():
 
 
 def main():
-    golden = {"keras": keras.__version__, "transforms": transforms(), "decoded": decoded(), "folder": folder()}
+    golden = {"keras": keras.__version__, "transforms": transforms(), "augmented": augmented(),
+              "perspectives": perspectives(), "displaced": displaced(), "mixes": mixes(), "model": model(), "decoded": decoded(), "folder": folder()}
     with open(os.path.join(HERE, "images.json"), "w", encoding="utf-8") as f:
         json.dump(golden, f, separators=(",", ":"))
         f.write("\n")

@@ -4,16 +4,11 @@
 #include <cmath>
 #include <utility>
 
+#include "common/data/images/crop.h"
 #include "common/schema/class_registry.h"
 
 namespace cohort {
 namespace {
-
-FillMode FillModeOf(std::string_view name) {
-  if (name == "reflect") return FillMode::kReflect;
-  if (name == "wrap") return FillMode::kWrap;
-  return name == "constant" ? FillMode::kConstant : FillMode::kNearest;
-}
 
 // Maps a position on an axis of `size` pixels into the image. The steps, with their conversions,
 // are those of TensorFlow, so that positions between two pixels round alike.
@@ -82,6 +77,12 @@ class Surrounded {
 
 }  // namespace
 
+FillMode FillModeOf(std::string_view name) {
+  if (name == "reflect") return FillMode::kReflect;
+  if (name == "wrap") return FillMode::kWrap;
+  return name == "constant" ? FillMode::kConstant : FillMode::kNearest;
+}
+
 std::vector<Argument> AffineArguments(std::vector<Argument> others) {
   for (Argument argument :
        {String("fill_mode",
@@ -111,6 +112,41 @@ AffineMatrix ZoomMatrix(const ImageShape& shape, float height_zoom, float width_
   return {width_zoom, 0, x, 0, height_zoom, y};
 }
 
+AffineMatrix PerspectiveMatrix(const FourPoints& start, const FourPoints& end) {
+  constexpr size_t kSize = 8;
+  std::array<std::array<double, kSize + 1>, kSize> rows = {};  // the last column: the right side
+  for (size_t point = 0; point < 4; ++point) {
+    const double x = end[2 * point], y = end[2 * point + 1];
+    for (size_t axis = 0; axis < 2; ++axis) {
+      const double from = start[2 * point + axis];
+      auto& row = rows[2 * point + axis];
+      row[3 * axis] = x;
+      row[3 * axis + 1] = y;
+      row[3 * axis + 2] = 1;
+      row[6] = -from * x;
+      row[7] = -from * y;
+      row[8] = from;
+    }
+  }
+  for (size_t at = 0; at < kSize; ++at) {  // Gauss and Jordan
+    const auto largest = std::max_element(
+        rows.begin() + static_cast<ptrdiff_t>(at), rows.end(),
+        [at](const auto& a, const auto& b) { return std::abs(a[at]) < std::abs(b[at]); });
+    if (std::abs((*largest)[at]) < 1e-9) return {1, 0, 0, 0, 1, 0};
+    std::swap(rows[at], *largest);
+    for (size_t row = 0; row < kSize; ++row) {
+      if (row == at) continue;
+      const double factor = rows[row][at] / rows[at][at];
+      for (size_t column = at; column <= kSize; ++column) {
+        rows[row][column] -= factor * rows[at][column];
+      }
+    }
+  }
+  AffineMatrix matrix = {};
+  for (size_t i = 0; i < kSize; ++i) matrix[i] = static_cast<float>(rows[i][kSize] / rows[i][i]);
+  return matrix;
+}
+
 void AffineTransform(const float* pixels, const ImageShape& shape, const AffineMatrix& matrix,
                      const AffineOptions& options, float* out) {
   const auto channels = static_cast<size_t>(shape.channels);
@@ -118,10 +154,15 @@ void AffineTransform(const float* pixels, const ImageShape& shape, const AffineM
   for (int64_t row = 0; row < shape.height; ++row) {
     for (int64_t column = 0; column < shape.width; ++column, out += channels) {
       const auto x = static_cast<float>(column), y = static_cast<float>(row);
-      const float from_x =
-          MapPosition(options.fill_mode, matrix[0] * x + matrix[1] * y + matrix[2], shape.width);
-      const float from_y =
-          MapPosition(options.fill_mode, matrix[3] * x + matrix[4] * y + matrix[5], shape.height);
+      const float depth = matrix[6] * x + matrix[7] * y + 1;
+      const float at_x = (matrix[0] * x + matrix[1] * y + matrix[2]) / depth;
+      const float at_y = (matrix[3] * x + matrix[4] * y + matrix[5]) / depth;
+      if (!std::isfinite(at_x) || !std::isfinite(at_y)) {  // the horizon
+        std::fill_n(out, channels, options.fill_value);
+        continue;
+      }
+      const float from_x = MapPosition(options.fill_mode, at_x, shape.width);
+      const float from_y = MapPosition(options.fill_mode, at_y, shape.height);
       if (options.interpolation == Interpolation::kBilinear) {
         image.Bilinear(from_y, from_x, out);
       } else {
@@ -135,7 +176,7 @@ RecordTransform RandomAffine(const ImageInput& input, const Config& config,
                              std::function<AffineMatrix(RandomDraws* draws)> draw) {
   const AffineOptions options = {FillModeOf(config.String("fill_mode")),
                                  static_cast<float>(config.Float("fill_value")),
-                                 InterpolationOf(config.String("interpolation"))};
+                                 InterpolationFor(input, config)};
   return FloatImageTransform(
       input, input.shape.height, input.shape.width,
       [options, shape = input.shape, seed = SeedOf(config), draw = std::move(draw)](

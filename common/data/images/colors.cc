@@ -86,4 +86,13 @@ void HsvToRgb(float* pixel) {
   pixel[2] = part(2 - std::abs(hue - 4));
 }
 
+void ChangeHsv(std::span<float> pixels, absl::FunctionRef<void(float* hsv)> change) {
+  for (size_t i = 0; i + 2 < pixels.size(); i += 3) {
+    float* const pixel = &pixels[i];
+    RgbToHsv(pixel);
+    change(pixel);
+    HsvToRgb(pixel);
+  }
+}
+
 }  // namespace cohort

@@ -1,6 +1,7 @@
 #ifndef COHORT_COMMON_DATA_IMAGES_COLORS_H_
 #define COHORT_COMMON_DATA_IMAGES_COLORS_H_
 
+#include <absl/functional/function_ref.h>
 #include <absl/status/statusor.h>
 
 #include <functional>
@@ -39,9 +40,17 @@ RecordTransform RandomColors(const ImageInput& input, const Config& config, Chan
 // Errors: InvalidArgument if the images are not red, green and blue.
 absl::Status CheckRgb(const ImageInput& input);
 
+// The gray of a pixel, as tf.image.rgb_to_grayscale.
+inline float GrayOf(const float* pixel) {
+  return 0.2989F * pixel[0] + 0.5870F * pixel[1] + 0.1140F * pixel[2];
+}
+
 // One pixel, as tf.image.rgb_to_hsv and hsv_to_rgb compute it.
 void RgbToHsv(float* pixel);
 void HsvToRgb(float* pixel);
+
+// Changes all pixels as hue, saturation and value, the three numbers that `change` gets.
+void ChangeHsv(std::span<float> pixels, absl::FunctionRef<void(float* hsv)> change);
 
 }  // namespace cohort
 

@@ -13,12 +13,22 @@ void CropImage(const std::byte* pixels, const ImageShape& shape, const ImageBox&
   }
 }
 
+Interpolation InterpolationFor(const ImageInput& input, const Config& config) {
+  return input.are_masks ? Interpolation::kNearest
+                         : InterpolationOf(config.String("interpolation"));
+}
+
+Interpolation SmartInterpolation(const ImageInput& input) {
+  return input.are_masks ? Interpolation::kNearest : Interpolation::kBilinear;
+}
+
 RecordTransform SmartResize(const ImageInput& input, int64_t height, int64_t width) {
   return FloatImageTransform(
       input, height, width,
-      [=, shape = input.shape, box = BoxOfAspectRatio(input.shape, height, width)](
-          const RecordContext&, const float* in, float* out) {
-        ResizeImage(in, shape, box, height, width, Interpolation::kBilinear, out);
+      [=, shape = input.shape, box = BoxOfAspectRatio(input.shape, height, width),
+       interpolation = SmartInterpolation(input)](const RecordContext&, const float* in,
+                                                  float* out) {
+        ResizeImage(in, shape, box, height, width, interpolation, out);
       });
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
+#include <utility>
 
 #include "common/base/status.h"
 #include "common/data/convert.h"
@@ -23,8 +25,24 @@ absl::StatusOr<ImageInput> ImageInputOf(const FeatureType& input) {
       input.name, DimsToString(input.dims));
 }
 
+absl::StatusOr<ImageInput> ImageInputOf(std::span<const FeatureType> inputs) {
+  COHORT_ASSIGN_OR_RETURN(ImageInput input, ImageInputOf(inputs[0]));
+  input.are_masks = inputs.size() > 1;
+  return input;
+}
+
 RecordTransform FloatImageTransform(const ImageInput& input, int64_t height, int64_t width,
                                     ComputeImage compute) {
+  return ComposedImageTransform(
+      input, height, width,
+      [compute = std::move(compute)](const RecordContext& context, const float* in, float* out) {
+        compute(context, in, out);
+        return absl::OkStatus();
+      });
+}
+
+RecordTransform ComposedImageTransform(const ImageInput& input, int64_t height, int64_t width,
+                                       TryComputeImage compute) {
   return {DType::kFloat32, input.DimsOf(height, width),
           [input, compute = std::move(compute)](const RecordContext& context,
                                                 std::span<const std::span<const std::byte>> values,
@@ -38,9 +56,49 @@ RecordTransform FloatImageTransform(const ImageInput& input, int64_t height, int
                              converted.size());
               pixels = converted.data();
             }
-            compute(context, pixels, reinterpret_cast<float*>(output.data()));
+            return compute(context, pixels, reinterpret_cast<float*>(output.data()));
+          }};
+}
+
+RecordTransform InDType(DType dtype, RecordTransform transform) {
+  if (transform.dtype == dtype) return transform;
+  const auto count = static_cast<size_t>(NumElements(transform.dims));
+  Dims dims = transform.dims;
+  return {dtype, std::move(dims),
+          [dtype, count, floats = std::move(transform)](
+              const RecordContext& context, std::span<const std::span<const std::byte>> values,
+              std::span<std::byte> output) {
+            thread_local std::vector<float> pixels;
+            const ReleaseIfLarge release(&pixels);
+            pixels.resize(count);
+            COHORT_RETURN_IF_ERROR(
+                floats.apply(context, values, std::as_writable_bytes(std::span<float>(pixels))));
+            if (!IsFloating(dtype)) {
+              for (float& pixel : pixels) pixel = std::nearbyint(pixel);
+            }
+            ConvertNumbers(DType::kFloat32, pixels.data(), dtype, output.data(), count);
             return absl::OkStatus();
           }};
+}
+
+absl::Status CheckMasks(std::span<const FeatureType> inputs) {
+  COHORT_ASSIGN_OR_RETURN(const ImageInput masks, ImageInputOf(inputs[0]));
+  COHORT_ASSIGN_OR_RETURN(const ImageInput images, ImageInputOf(inputs[1]));
+  if (masks.shape.height == images.shape.height && masks.shape.width == images.shape.width) {
+    return absl::OkStatus();
+  }
+  return InvalidArgument(
+      "the masks \"{}\" are {}, and the images \"{}\" {}: both need the same height and width",
+      inputs[0].name, DimsToString(inputs[0].dims), inputs[1].name, DimsToString(inputs[1].dims));
+}
+
+std::function<TransformClass::Open> NearestMasks(TransformClass::Open* open) {
+  return [open](const Config& config,
+                std::span<const FeatureType> inputs) -> absl::StatusOr<RecordTransform> {
+    COHORT_RETURN_IF_ERROR(CheckMasks(inputs));
+    COHORT_ASSIGN_OR_RETURN(RecordTransform transform, open(config, inputs));
+    return InDType(inputs[0].dtype, std::move(transform));
+  };
 }
 
 RecordTransform PixelTransform(const ImageInput& input, int64_t height, int64_t width,
@@ -58,6 +116,37 @@ RecordTransform PixelTransform(const ImageInput& input, int64_t height, int64_t 
 double RandomDraws::Uniform(double low, double high) {
   const PhiloxBlock bits = Philox(drawn_++, seed_, key_);
   return low + (high - low) * UniformFromBits(bits[0] | static_cast<uint64_t>(bits[1]) << 32);
+}
+
+double RandomDraws::Normal() {
+  const double radius = std::sqrt(-2 * std::log(1 - Uniform(0, 1)));
+  return radius * std::cos(2 * std::numbers::pi * Uniform(0, 1));
+}
+
+// Marsaglia and Tsang, "A simple method for generating gamma variables", TOMS 26 (2000). A number
+// for alpha below 1 may be too small for a double, and its logarithm is not.
+double RandomDraws::LogGamma(double alpha) {
+  if (alpha < 1) return LogGamma(alpha + 1) + std::log(1 - Uniform(0, 1)) / alpha;
+  const double d = alpha - 1.0 / 3;
+  while (true) {
+    const double x = Normal();
+    const double v = 1 + x / std::sqrt(9 * d);
+    if (v <= 0) continue;
+    const double log_v = 3 * std::log(v);
+    if (std::log(1 - Uniform(0, 1)) < 0.5 * x * x + d - d * v * v * v + d * log_v) {
+      return std::log(d) + log_v;
+    }
+  }
+}
+
+std::vector<double> RandomDraws::Dirichlet(size_t count, double alpha) {
+  std::vector<double> shares(count);
+  for (double& share : shares) share = LogGamma(alpha);
+  const double largest = *std::max_element(shares.begin(), shares.end());
+  double sum = 0;
+  for (double& share : shares) sum += share = std::exp(share - largest);
+  for (double& share : shares) share /= sum;
+  return shares;
 }
 
 Argument SeedArgument() {

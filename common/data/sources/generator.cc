@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <utility>
 
 #include "common/base/status.h"
@@ -99,12 +101,108 @@ Table Reviews(uint64_t seed, const RowRange& rows) {
   return table;
 }
 
+// Pictures of discs and squares on a background, with noise, and the class of each pixel: 0, 1 for
+// a disc, 2 for a square.
+constexpr int64_t kPictureSide = 32;
+constexpr size_t kPicturePixels = kPictureSide * kPictureSide;
+constexpr uint64_t kMostPictures = 1 << 18;  // 4 KB each
+constexpr uint64_t kPictureShapes = 3;
+
+using Color = std::array<uint8_t, 3>;
+
+struct Shape {
+  uint8_t kind = 0;  // the class of its pixels
+  int64_t x = 0, y = 0, radius = 0;
+  Color color = {};
+
+  bool Has(int64_t column, int64_t row) const {
+    const int64_t across = column - x, down = row - y;
+    if (kind == 1) return across * across + down * down <= radius * radius;
+    return std::abs(across) < radius && std::abs(down) < radius;
+  }
+};
+
+// Numbers from 0 to 63, beginning with `least`.
+Color ColorOf(uint32_t bits, uint32_t least) {
+  return {static_cast<uint8_t>(least + bits % 64), static_cast<uint8_t>(least + (bits >> 8) % 64),
+          static_cast<uint8_t>(least + (bits >> 16) % 64)};
+}
+
+Shape DrawShape(uint64_t seed, uint64_t index, uint64_t number) {
+  const PhiloxBlock random = Philox(index, number, seed);
+  const int64_t radius = 4 + random[0] % 4;
+  const auto place = [radius](uint32_t bits) {
+    return radius + static_cast<int64_t>(bits % static_cast<uint32_t>(kPictureSide - 2 * radius));
+  };
+  Shape shape = {.kind = static_cast<uint8_t>(1 + (random[0] >> 8) % 2),
+                 .x = place(random[1]),
+                 .y = place(random[2]),
+                 .radius = radius,
+                 .color = ColorOf(random[3], 128)};
+  // Discs are rather red, and squares rather blue; the form decides the rest.
+  shape.color[shape.kind == 1 ? 2 : 0] -= 40;
+  return shape;
+}
+
+// `image` has 3 bytes for each pixel, and `mask` one.
+void DrawPicture(uint64_t seed, uint64_t index, uint8_t* image, uint8_t* mask) {
+  const Color background = ColorOf(Philox(index, /*counter_high=*/0, seed)[0], 0);
+  for (size_t i = 0; i < kPicturePixels; ++i) {
+    std::copy(background.begin(), background.end(), image + 3 * i);
+  }
+  for (uint64_t number = 1; number <= kPictureShapes; ++number) {
+    const Shape shape = DrawShape(seed, index, number);
+    for (int64_t row = 0; row < kPictureSide; ++row) {
+      for (int64_t column = 0; column < kPictureSide; ++column) {
+        if (!shape.Has(column, row)) continue;
+        const auto at = static_cast<size_t>(row * kPictureSide + column);
+        mask[at] = shape.kind;
+        std::copy(shape.color.begin(), shape.color.end(), image + 3 * at);
+      }
+    }
+  }
+  for (size_t at = 0; at < 3 * kPicturePixels; at += 4 * sizeof(uint32_t)) {
+    const PhiloxBlock noise = Philox(index, /*counter_high=*/16 + at, seed);
+    for (size_t i = 0; i < 4 * sizeof(uint32_t); ++i) {
+      image[at + i] += static_cast<uint8_t>((noise[i / 4] >> (8 * (i % 4))) % 32);
+    }
+  }
+}
+
+Column ByteColumn(std::string name, Dims dims, std::vector<uint8_t> values) {
+  Column column;
+  column.name = std::move(name);
+  column.dims = std::move(dims);
+  column.stored = column.dtype = DType::kUint8;
+  column.values = std::make_shared<const std::vector<uint8_t>>(std::move(values));
+  return column;
+}
+
+absl::StatusOr<Table> Pictures(uint64_t seed, const RowRange& rows) {
+  if (rows.take > kMostPictures) {
+    return InvalidArgument(
+        "shapes keeps its records in memory, at most {}: lower `records` or set `take`",
+        kMostPictures);
+  }
+  std::vector<uint8_t> images(rows.take * 3 * kPicturePixels), masks(rows.take * kPicturePixels);
+  for (uint64_t i = 0; i < rows.take; ++i) {
+    DrawPicture(seed, rows.skip + i, images.data() + i * 3 * kPicturePixels,
+                masks.data() + i * kPicturePixels);
+  }
+  Table table;
+  table.records = rows.take;
+  table.columns.push_back(ByteColumn("image", {kPictureSide, kPictureSide, 3}, std::move(images)));
+  table.columns.push_back(ByteColumn("mask", {kPictureSide, kPictureSide}, std::move(masks)));
+  return table;
+}
+
 absl::StatusOr<Table> GenerateTable(const Config& config, const SourceContext& context,
                                     const TableRequest& request) {
   const auto seed = static_cast<uint64_t>(config.Int("seed"));
   COHORT_ASSIGN_OR_RETURN(const RowRange rows,
                           ClampRange(request.range, static_cast<uint64_t>(config.Int("records"))));
   if (config.String("name") == "reviews") return Reviews(seed, rows);
+  if (config.String("name") == "shapes") return Pictures(seed, rows);
   std::vector<uint32_t> features;
   std::vector<uint32_t> labels;
   features.reserve(rows.take * kFeatures);
@@ -136,10 +234,13 @@ SourceClass GeneratorSource() {
                         "(3 different words of 7) and `label` (`yes` if `avenger` is one of "
                         "them, else `no`). `reviews` has `words` (6 to 24 words of 13, where "
                         "`not` negates the word after it, and \"\" behind them) and `label` "
-                        "(`positive` or `negative`).",
-                 .arguments = {String("name", "The generator.").OneOf({"recommender", "reviews"}),
-                               Int("records", "Records per epoch.").Between(1, kMaxRecords),
-                               Int("seed", "Seeds the records.").Default(0)}},
+                        "(`positive` or `negative`). `shapes` has `image` (32 x 32 pixels with "
+                        "discs and squares, uint8) and `mask` (the class of each pixel: 0, 1 for a "
+                        "disc, 2 for a square).",
+                 .arguments =
+                     {String("name", "The generator.").OneOf({"recommender", "reviews", "shapes"}),
+                      Int("records", "Records per epoch.").Between(1, kMaxRecords),
+                      Int("seed", "Seeds the records.").Default(0)}},
       .read_table = GenerateTable};
 }
 

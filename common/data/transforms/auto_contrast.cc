@@ -42,6 +42,7 @@ TransformClass AutoContrastTransform() {
                      .doc = "Spreads the numbers of each channel over the whole range, as Keras' "
                             "AutoContrast; float32.",
                      .arguments = {ValueRangeArgument()}},
+          .for_images = true,
           .open = OpenAutoContrast};
 }
 

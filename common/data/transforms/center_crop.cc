@@ -7,7 +7,7 @@ namespace {
 
 absl::StatusOr<RecordTransform> OpenCenterCrop(const Config& config,
                                                std::span<const FeatureType> inputs) {
-  COHORT_ASSIGN_OR_RETURN(const ImageInput input, ImageInputOf(inputs[0]));
+  COHORT_ASSIGN_OR_RETURN(const ImageInput input, ImageInputOf(inputs));
   const int64_t height = config.Int("height"), width = config.Int("width");
   if (height > input.shape.height || width > input.shape.width) {
     return SmartResize(input, height, width);
@@ -28,7 +28,9 @@ TransformClass CenterCropTransform() {
                             "is cropped to the aspect ratio and resized (float32).",
                      .arguments = {Int("height", "Of the result, in pixels.").Between(1, 1 << 14),
                                    Int("width", "Likewise.").Between(1, 1 << 14)}},
-          .open = OpenCenterCrop};
+          .for_images = true,
+          .open = OpenCenterCrop,
+          .open_masks = NearestMasks(OpenCenterCrop)};
 }
 
 }  // namespace cohort

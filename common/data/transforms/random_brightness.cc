@@ -28,6 +28,7 @@ TransformClass RandomBrightnessTransform() {
                                           "[-f, f], or both bounds.")
                                        .Between(-1, 1),
                                    ValueRangeArgument(), SeedArgument()}},
+          .for_images = true,
           .open = OpenRandomBrightness};
 }
 

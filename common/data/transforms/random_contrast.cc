@@ -37,6 +37,7 @@ TransformClass RandomContrastTransform() {
                                       "numbers a and b; one number b: a is 0, as in Keras.")
                                    .Between(-1, 1),
                                ValueRangeArgument(), SeedArgument()}},
+      .for_images = true,
       .open = OpenRandomContrast};
 }
 

@@ -6,7 +6,7 @@ namespace {
 
 absl::StatusOr<RecordTransform> OpenRandomCrop(const Config& config,
                                                std::span<const FeatureType> inputs) {
-  COHORT_ASSIGN_OR_RETURN(const ImageInput input, ImageInputOf(inputs[0]));
+  COHORT_ASSIGN_OR_RETURN(const ImageInput input, ImageInputOf(inputs));
   const int64_t height = config.Int("height"), width = config.Int("width");
   if (height > input.shape.height || width > input.shape.width) {
     return SmartResize(input, height, width);
@@ -15,9 +15,10 @@ absl::StatusOr<RecordTransform> OpenRandomCrop(const Config& config,
   return FloatImageTransform(
       input, height, width,
       [=, shape = input.shape, box = BoxOfAspectRatio(input.shape, height, width),
-       seed = SeedOf(config)](const RecordContext& context, const float* in, float* out) {
+       seed = SeedOf(config), interpolation = SmartInterpolation(input)](
+          const RecordContext& context, const float* in, float* out) {
         if (!context.training) {
-          ResizeImage(in, shape, box, height, width, Interpolation::kBilinear, out);
+          ResizeImage(in, shape, box, height, width, interpolation, out);
           return;
         }
         RandomDraws draws(context, seed);
@@ -39,7 +40,9 @@ TransformClass RandomCropTransform() {
                             "the middle with that aspect ratio, resized.",
                      .arguments = {Int("height", "Of the result, in pixels.").Between(1, 1 << 14),
                                    Int("width", "Likewise.").Between(1, 1 << 14), SeedArgument()}},
-          .open = OpenRandomCrop};
+          .for_images = true,
+          .open = OpenRandomCrop,
+          .open_masks = NearestMasks(OpenRandomCrop)};
 }
 
 }  // namespace cohort

@@ -1,6 +1,5 @@
 // RandomErasing (keras/src/layers/preprocessing/image_preprocessing/random_erasing.py).
 #include <cmath>
-#include <numbers>
 #include <vector>
 
 #include "common/base/status.h"
@@ -23,11 +22,6 @@ AxisPart DrawPart(RandomDraws* draws, double share, int64_t size) {
   const auto whole = static_cast<double>(size);
   const double begin = draws->Uniform(0, 1) * (whole - share * whole);
   return {begin, begin + share * whole};
-}
-
-double DrawNormal(RandomDraws* draws) {
-  const double radius = std::sqrt(-2 * std::log(1 - draws->Uniform(0, 1)));
-  return radius * std::cos(2 * std::numbers::pi * draws->Uniform(0, 1));
 }
 
 absl::StatusOr<RecordTransform> OpenRandomErasing(const Config& config,
@@ -54,7 +48,7 @@ absl::StatusOr<RecordTransform> OpenRandomErasing(const Config& config,
           for (int64_t column = 0; column < shape.width; ++column) {
             for (int64_t c = 0; c < shape.channels; ++c, ++i) {
               if (!rows.Has(row) || !columns.Has(column)) continue;
-              const double value = fill.empty()       ? DrawNormal(draws) * range.high
+              const double value = fill.empty()       ? draws->Normal() * range.high
                                    : fill.size() == 1 ? fill[0]
                                                       : fill[static_cast<size_t>(c)];
               pixels[i] = range.Clip(static_cast<float>(value));
@@ -83,6 +77,7 @@ TransformClass RandomErasingTransform() {
                              "What the rectangle has: a number, or one per channel; none: noise.")
                           .Optional(),
                       ValueRangeArgument(), SeedArgument()}},
+      .for_images = true,
       .open = OpenRandomErasing};
 }
 

@@ -24,7 +24,7 @@ void FlipImage(const std::byte* pixels, const ImageShape& shape, bool horizontal
 
 absl::StatusOr<RecordTransform> OpenRandomFlip(const Config& config,
                                                std::span<const FeatureType> inputs) {
-  COHORT_ASSIGN_OR_RETURN(const ImageInput input, ImageInputOf(inputs[0]));
+  COHORT_ASSIGN_OR_RETURN(const ImageInput input, ImageInputOf(inputs));
   const std::string& mode = config.String("mode");
   return PixelTransform(
       input, input.shape.height, input.shape.width,
@@ -49,7 +49,9 @@ TransformClass RandomFlipTransform() {
                                    .Default("horizontal_and_vertical")
                                    .OneOf({"horizontal", "vertical", "horizontal_and_vertical"}),
                                SeedArgument()}},
-      .open = OpenRandomFlip};
+      .for_images = true,
+      .open = OpenRandomFlip,
+      .open_masks = NearestMasks(OpenRandomFlip)};
 }
 
 }  // namespace cohort

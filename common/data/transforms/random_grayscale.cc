@@ -13,8 +13,7 @@ absl::StatusOr<RecordTransform> OpenRandomGrayscale(const Config& config,
   return RandomColors(input, config, [share](RandomDraws* draws, std::span<float> pixels) {
     if (draws->Uniform(0, 1) >= share) return;
     for (size_t i = 0; i < pixels.size(); i += 3) {
-      const float gray = 0.2989F * pixels[i] + 0.5870F * pixels[i + 1] + 0.1140F * pixels[i + 2];
-      pixels[i] = pixels[i + 1] = pixels[i + 2] = gray;
+      pixels[i] = pixels[i + 1] = pixels[i + 2] = GrayOf(&pixels[i]);
     }
   });
 }
@@ -28,6 +27,7 @@ TransformClass RandomGrayscaleTransform() {
                         "3 channels. In evaluation: none.",
                  .arguments = {Float("factor", "Share of the images.").Default(0.5).Between(0, 1),
                                SeedArgument()}},
+      .for_images = true,
       .open = OpenRandomGrayscale};
 }
 

@@ -1,6 +1,4 @@
 // RandomHue (keras/src/layers/preprocessing/image_preprocessing/random_hue.py).
-#include <algorithm>
-
 #include "common/base/status.h"
 #include "common/data/images/colors.h"
 
@@ -18,16 +16,13 @@ absl::StatusOr<RecordTransform> OpenRandomHue(const Config& config,
   return RandomColors(input, config, [factor, range](RandomDraws* draws, std::span<float> pixels) {
     const double sign = draws->Uniform(0, 1) > 0.5 ? -1 : 1;
     const auto turn = static_cast<float>(sign * draws->Uniform(factor.low, factor.high) * 0.5);
-    for (size_t i = 0; i < pixels.size(); i += 3) {
-      float* const pixel = &pixels[i];
-      for (size_t c = 0; c < 3; ++c) pixel[c] = MapRange(pixel[c], range, kHueUnit);
-      RgbToHsv(pixel);
-      pixel[0] += turn;
-      if (pixel[0] > 1) pixel[0] -= 1;
-      if (pixel[0] < 0) pixel[0] += 1;
-      HsvToRgb(pixel);
-      for (size_t c = 0; c < 3; ++c) pixel[c] = MapRange(kHueUnit.Clip(pixel[c]), kHueUnit, range);
-    }
+    for (float& x : pixels) x = MapRange(x, range, kHueUnit);
+    ChangeHsv(pixels, [turn](float* hsv) {
+      hsv[0] += turn;
+      if (hsv[0] > 1) hsv[0] -= 1;
+      if (hsv[0] < 0) hsv[0] += 1;
+    });
+    for (float& x : pixels) x = MapRange(kHueUnit.Clip(x), kHueUnit, range);
   });
 }
 
@@ -43,6 +38,7 @@ TransformClass RandomHueTransform() {
                                       "for [0, f], or both bounds.")
                                    .Between(0, 1),
                                ValueRangeArgument(), SeedArgument()}},
+      .for_images = true,
       .open = OpenRandomHue};
 }
 

@@ -30,6 +30,7 @@ TransformClass RandomInvertTransform() {
                                    .Default(std::vector<double>{1.0})
                                    .Between(0, 1),
                                ValueRangeArgument(), SeedArgument()}},
+      .for_images = true,
       .open = OpenRandomInvert};
 }
 

@@ -36,6 +36,7 @@ TransformClass RandomPosterizationTransform() {
                                           "How many bits: a number f for [1, f), or both bounds.")
                                        .Between(1, kPosterBits),
                                    ValueRangeArgument(), SeedArgument()}},
+          .for_images = true,
           .open = OpenRandomPosterization};
 }
 

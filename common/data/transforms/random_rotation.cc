@@ -8,7 +8,7 @@ namespace {
 
 absl::StatusOr<RecordTransform> OpenRandomRotation(const Config& config,
                                                    std::span<const FeatureType> inputs) {
-  COHORT_ASSIGN_OR_RETURN(const ImageInput input, ImageInputOf(inputs[0]));
+  COHORT_ASSIGN_OR_RETURN(const ImageInput input, ImageInputOf(inputs));
   COHORT_ASSIGN_OR_RETURN(const FactorRange factor, FactorOf(config, "factor"));
   return RandomAffine(input, config, [factor, shape = input.shape](RandomDraws* draws) {
     const auto degrees = static_cast<float>(draws->Uniform(factor.low * 360, factor.high * 360));
@@ -30,7 +30,9 @@ TransformClass RandomRotationTransform() {
                     "The share of a full turn: a number f for [-f, f], or both bounds. Positive: "
                     "counterclockwise.")
                     .Between(-1, 1)})},
-      .open = OpenRandomRotation};
+      .for_images = true,
+      .open = OpenRandomRotation,
+      .open_masks = NearestMasks(OpenRandomRotation)};
 }
 
 }  // namespace cohort

@@ -7,7 +7,7 @@ namespace {
 
 absl::StatusOr<RecordTransform> OpenRandomShear(const Config& config,
                                                 std::span<const FeatureType> inputs) {
-  COHORT_ASSIGN_OR_RETURN(const ImageInput input, ImageInputOf(inputs[0]));
+  COHORT_ASSIGN_OR_RETURN(const ImageInput input, ImageInputOf(inputs));
   COHORT_ASSIGN_OR_RETURN(const FactorRange x, FactorOf(config, "x_factor"));
   COHORT_ASSIGN_OR_RETURN(const FactorRange y, FactorOf(config, "y_factor"));
   return RandomAffine(input, config, [x, y](RandomDraws* draws) {
@@ -19,7 +19,7 @@ absl::StatusOr<RecordTransform> OpenRandomShear(const Config& config,
 }
 
 Argument ShearFactor(std::string_view name, std::string_view doc) {
-  return Floats(name, doc).Default(std::vector<double>{0.0}).Between(0, 1);
+  return Floats(name, doc).Default(std::vector<double>{0.0}).Between(-1, 1);
 }
 
 }  // namespace
@@ -33,7 +33,9 @@ TransformClass RandomShearTransform() {
                                       "Pixels to the side per row: a number f for [-f, f], or both "
                                       "bounds, which a random sign turns around."),
                           ShearFactor("y_factor", "Pixels down per column: likewise.")})},
-          .open = OpenRandomShear};
+          .for_images = true,
+          .open = OpenRandomShear,
+          .open_masks = NearestMasks(OpenRandomShear)};
 }
 
 }  // namespace cohort

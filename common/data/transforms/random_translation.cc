@@ -7,7 +7,7 @@ namespace {
 
 absl::StatusOr<RecordTransform> OpenRandomTranslation(const Config& config,
                                                       std::span<const FeatureType> inputs) {
-  COHORT_ASSIGN_OR_RETURN(const ImageInput input, ImageInputOf(inputs[0]));
+  COHORT_ASSIGN_OR_RETURN(const ImageInput input, ImageInputOf(inputs));
   COHORT_ASSIGN_OR_RETURN(const FactorRange height, FactorOf(config, "height_factor"));
   COHORT_ASSIGN_OR_RETURN(const FactorRange width, FactorOf(config, "width_factor"));
   return RandomAffine(input, config, [height, width, shape = input.shape](RandomDraws* draws) {
@@ -36,7 +36,9 @@ TransformClass RandomTranslationTransform() {
                                   "[-f, f], or both bounds."),
                 TranslationFactor("width_factor",
                                   "The share of the width, to the right if positive: likewise.")})},
-      .open = OpenRandomTranslation};
+      .for_images = true,
+      .open = OpenRandomTranslation,
+      .open_masks = NearestMasks(OpenRandomTranslation)};
 }
 
 }  // namespace cohort

@@ -15,7 +15,7 @@ absl::StatusOr<FactorRange> ZoomFactor(const Config& config, std::string_view na
 
 absl::StatusOr<RecordTransform> OpenRandomZoom(const Config& config,
                                                std::span<const FeatureType> inputs) {
-  COHORT_ASSIGN_OR_RETURN(const ImageInput input, ImageInputOf(inputs[0]));
+  COHORT_ASSIGN_OR_RETURN(const ImageInput input, ImageInputOf(inputs));
   COHORT_ASSIGN_OR_RETURN(const FactorRange height, ZoomFactor(config, "height_factor"));
   std::optional<FactorRange> width;  // none: the zoom of the height
   if (!config.Floats("width_factor").empty()) {
@@ -47,7 +47,9 @@ TransformClass RandomZoomTransform() {
                        "Likewise; none: that of the height, which keeps the aspect ratio.")
                     .Optional()
                     .Between(-1, 1)})},
-      .open = OpenRandomZoom};
+      .for_images = true,
+      .open = OpenRandomZoom,
+      .open_masks = NearestMasks(OpenRandomZoom)};
 }
 
 }  // namespace cohort

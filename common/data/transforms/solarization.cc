@@ -45,6 +45,7 @@ TransformClass SolarizationTransform() {
                                        "The threshold as a share of the range: a number f for "
                                        "[0, f], or both bounds."),
                                    ValueRangeArgument(), SeedArgument()}},
+          .for_images = true,
           .open = OpenSolarization};
 }
 

@@ -12,9 +12,7 @@ namespace {
 
 // The preprocessing layers of Keras that are missing.
 constexpr std::string_view kPlannedTransforms =
-    "AugMix CutMix Equalization MelSpectrogram MixUp RandAugment RandomElasticTransform "
-    "RandomPerspective "
-    "RandomSharpness";
+    "MaxNumBoundingBoxes MelSpectrogram STFTSpectrogram";
 
 }  // namespace
 

@@ -366,21 +366,30 @@ absl::StatusOr<KerasLayer> KerasModelReader::ReadLayer(const Json& layer, size_t
 // are no arguments. Their names go into arguments beside them: `layer_name`.
 void PrepareInnerLayers(const ClassSchema& schema, v1::ClassConfig* given) {
   auto* const arguments = given->mutable_config();
-  for (const Argument& argument : schema.arguments) {
-    const auto inner = arguments->find(argument.name);
-    if (argument.type != ArgumentType::kObject || inner == arguments->end()) continue;
-    if (!inner->second.has_object() || &argument.classes() != &Layers()) continue;
-    v1::ClassConfig* const layer = inner->second.mutable_object();
+  const auto prepare = [](v1::ClassConfig* layer) {
     const auto found = Layers().FindSchema(layer->class_name());
     if (found.ok()) PrepareInnerLayers(**found, layer);
+    for (const char* const key : {"name", "dtype", "batch_shape", "batch_input_shape"}) {
+      layer->mutable_config()->erase(key);
+    }
+  };
+  for (const Argument& argument : schema.arguments) {
+    const auto inner = arguments->find(argument.name);
+    if (inner == arguments->end() || argument.classes == nullptr) continue;
+    if (&argument.classes() != &Layers()) continue;
+    if (argument.type == ArgumentType::kObjectList && inner->second.has_list()) {
+      for (v1::ConfigValue& item : *inner->second.mutable_list()->mutable_values()) {
+        if (item.has_object()) prepare(item.mutable_object());
+      }
+    }
+    if (argument.type != ArgumentType::kObject || !inner->second.has_object()) continue;
+    v1::ClassConfig* const layer = inner->second.mutable_object();
     const auto name = layer->config().find("name");
     const std::string name_argument = argument.name + "_name";
     if (name != layer->config().end() && schema.Find(name_argument) != nullptr) {
       (*arguments)[name_argument] = name->second;
     }
-    for (const char* const key : {"name", "dtype", "batch_shape", "batch_input_shape"}) {
-      layer->mutable_config()->erase(key);
-    }
+    prepare(layer);
   }
 }
 

@@ -67,6 +67,7 @@
   X(Normalization)            \
   X(PReLU)                    \
   X(Permute)                  \
+  X(Pipeline)                 \
   X(RMSNormalization)         \
   X(RNN)                      \
   X(ReLU)                     \
