@@ -558,6 +558,10 @@ absl::StatusOr<std::vector<FeatureType>> DeclaredFeatures(const v1::JobSpec& job
         Losses().Find(compile.losses(static_cast<int>(loss)).loss_class().class_name()));
     if (loss_class->label == LossClass::Label::kClassNumber) {
       labels[i].dtype = DType::kInt64;
+      // One for each pixel or step of the prediction, whose last axis has the classes.
+      if (i < dims.size() && !dims[i].empty()) {
+        labels[i].dims.assign(dims[i].begin(), dims[i].end() - 1);
+      }
     } else if (i < dims.size()) {
       labels[i].dims = dims[i];
     }

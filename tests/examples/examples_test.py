@@ -135,6 +135,17 @@ class Text(ExampleCase):
         self.check("text_cnn.yaml")
 
 
+class Segmentation(ExampleCase):
+    """A U-Net learns the class of each pixel from pictures that flip and move with their masks."""
+
+    def test_it_finds_discs_and_squares(self):
+        with Directory() as directory:
+            ran = self.local(example("segmentation.yaml"), directory)
+            # One class for all pixels has 0.24.
+            self.assertGreater(max(epoch["mean_io_u"] for epoch in ran.metrics("validation", "epoch")), 0.7)
+            self.assertRegex(ran.out, r"up2/kernel")
+
+
 class CustomLoop(ExampleCase):
     """A chief written against the C++ API, with the usual workers and servers."""
     EPOCHS, STEPS = 4, 50
