@@ -195,6 +195,11 @@ absl::Status CompileReader::ReadMetrics(const Entry& entry, const std::string& p
 absl::Status CompileReader::ReadOptimizer(const YAML::Node& node, const std::string& path,
                                           v1::ClassConfig* config, std::string* sparse_update) {
   COHORT_ASSIGN_OR_RETURN(ClassNode read, ReadClassNode(node, path, OptimizerSchemas()));
+  if (read.name == "MultiOptimizer") {
+    return Error(read.line,
+                 "MultiOptimizer is the key `optimizers`: `optimizers: [{{variables: \"wide/*\", "
+                 "optimizer: ftrl}}, {{variables: \"*\", optimizer: adam}}]`");
+  }
   const auto schema = OptimizerSchemas().FindSchema(read.name);
   if (!schema.ok()) return AtLine(read.line, schema.status());
   if (const auto sparse = read.Take("sparse_update"); sparse && !sparse->value.IsNull()) {

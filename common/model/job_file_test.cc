@@ -707,7 +707,7 @@ TEST_CASE("names that Keras and other strategies have are distinguished from a t
       {"- Dropout: {rate: 0.5}",
        "- {}",
        {"ConvLSTM2D", "SpectralNormalization", "ReversibleEmbedding", "Lambda"}},
-      {"Adam:", "{}:", {"LossScaleOptimizer", "MultiOptimizer"}},
+      {"Adam:", "{}:", {"LossScaleOptimizer"}},
       {"binary_crossentropy", "{}", {"CTC", "Circle", "circle"}},
       {"[accuracy]", "[{}]", {"Mean", "Sum"}},
       {"placement: balanced", "{}: 1", {"replicas", "device", "devices", "gpus", "tls", "trace"}},
@@ -722,6 +722,8 @@ TEST_CASE("names that Keras and other strategies have are distinguished from a t
       CHECK(testing::Contains(job.status().ToString(), "is not supported yet"));
     }
   }
+  const auto multi = ParseJob(With("Adam:", "MultiOptimizer:"), "job.yaml");
+  CHECK(testing::Contains(multi.status().ToString(), "MultiOptimizer is the key `optimizers`"));
 }
 
 TEST_CASE("which figure makes a checkpoint the best, and whether more of it is better") {

@@ -20,7 +20,7 @@ constexpr Rule kHeader{"┡", "╇", "┩", "━"};
 constexpr Rule kBetween{"├", "┼", "┤", "─"};
 constexpr Rule kBottom{"└", "┴", "┘", "─"};
 
-using Cells = std::vector<std::string>;
+using CellTexts = std::vector<std::string>;
 
 std::string DrawRule(const Rule& rule, const std::vector<size_t>& widths) {
   std::string text = rule.left;
@@ -33,7 +33,7 @@ std::string DrawRule(const Rule& rule, const std::vector<size_t>& widths) {
 
 constexpr size_t kParamColumn = 2;  // right-aligned
 
-std::string DrawCells(const Cells& cells, const std::vector<size_t>& widths, const char* bar) {
+std::string DrawCells(const CellTexts& cells, const std::vector<size_t>& widths, const char* bar) {
   std::string text = bar;
   for (size_t i = 0; i < cells.size(); ++i) {
     text += i == kParamColumn ? fmt::format(" {:>{}} ", cells[i], widths[i])
@@ -49,9 +49,9 @@ std::string Shape(const Dims& dims) {
   return text + (dims.empty() ? ",)" : ")");
 }
 
-Cells RowCells(const ModelSummary::Row& row, bool sequential, bool devices) {
-  Cells cells = {fmt::format("{} ({})", row.name, row.class_name), Shape(row.dims),
-                 WithThousands(row.params)};
+CellTexts RowCells(const ModelSummary::Row& row, bool sequential, bool devices) {
+  CellTexts cells = {fmt::format("{} ({})", row.name, row.class_name), Shape(row.dims),
+                     WithThousands(row.params)};
   if (!sequential) {
     cells.push_back(
         row.connected_to.empty() ? "-" : fmt::format("{}", fmt::join(row.connected_to, ", ")));
@@ -84,7 +84,7 @@ std::string ReadableBytes(int64_t bytes) {
 }
 
 std::string FormatSummary(const ModelSummary& summary) {
-  std::vector<Cells> rows = {{"Layer (type)", "Output Shape", "Param #"}};
+  std::vector<CellTexts> rows = {{"Layer (type)", "Output Shape", "Param #"}};
   if (!summary.sequential) rows[0].push_back("Connected to");
   const bool devices =
       std::ranges::any_of(summary.rows, [](const auto& row) { return !row.device.empty(); });
@@ -94,7 +94,7 @@ std::string FormatSummary(const ModelSummary& summary) {
     rows.push_back(RowCells(row, summary.sequential, devices));
   }
   std::vector<size_t> widths(rows[0].size(), 0);
-  for (const Cells& cells : rows) {
+  for (const CellTexts& cells : rows) {
     for (size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], cells[i].size());
   }
   std::string text = fmt::format("Model: \"{}\"\n", summary.model_name);

@@ -7,6 +7,7 @@
 #include "common/model/compile_reader.h"
 #include "common/model/keras_json/keras_config.h"
 #include "common/model/keras_json/keras_json_file.h"
+#include "common/model/keras_json/keras_patterns.h"
 #include "common/model/losses/loss.h"
 #include "common/model/metrics/metric.h"
 #include "common/optimizers/optimizers.h"
@@ -107,6 +108,56 @@ absl::Status ReadMetrics(const Json& value, const Names& outputs, bool weighted,
   return absl::OkStatus();
 }
 
+// MultiOptimizer with its OptimizerMap (keras/src/optimizers/multi_optimizer.py). A name counts
+// before the regular expressions, and these before the default. `prefix`: what Keras puts before
+// the names of the model's variables.
+absl::Status ReadMultiOptimizer(const Json& config, const std::string& prefix,
+                                v1::CompileSpec* compile) {
+  const Json* const map = FindMember(config, "optimizer_map");
+  if (map == nullptr || StringMember(*map, "class_name") != "OptimizerMap") {
+    return Unimplemented(
+        "MultiOptimizer: Cohort does not run functions of Python that choose an optimizer; give an "
+        "OptimizerMap, or write `compile.optimizers` in the job");
+  }
+  const Json* const factor = FindMember(config, "loss_scale_factor");
+  if (factor != nullptr && !factor->is_null()) {
+    return Unimplemented(
+        "`loss_scale_factor` of MultiOptimizer is not supported: a job in float16 "
+        "scales its loss by `mixed_precision`");
+  }
+  const Json* const map_config = FindMember(*map, "config");
+  const Json* const by_name =
+      map_config == nullptr ? nullptr : FindMember(*map_config, "optimizer_map");
+  const Json* const otherwise =
+      map_config == nullptr ? nullptr : FindMember(*map_config, "default_optimizer");
+  if (by_name == nullptr || !by_name->is_object() || otherwise == nullptr) {
+    return InvalidArgument("OptimizerMap needs a default_optimizer and an optimizer_map");
+  }
+  const auto add = [&](const std::string& variables, const Json& optimizer) -> absl::Status {
+    v1::OptimizerChoice* const choice = compile->add_optimizers();
+    choice->set_variables(variables);
+    choice->set_sparse_update("keras");
+    COHORT_ASSIGN_OR_RETURN(*choice->mutable_optimizer_class(),
+                            ReadKerasClass(optimizer, OptimizerSchemas()));
+    return absl::OkStatus();
+  };
+  for (const bool names : {true, false}) {
+    for (const auto& [key, optimizer] : by_name->items()) {
+      const bool is_name = key.find_first_of(".*+?[](){}|^$\\") == key.npos;
+      if (is_name != names) continue;
+      std::string_view regex = key;
+      if (!prefix.empty() && regex.starts_with(prefix)) regex.remove_prefix(prefix.size());
+      COHORT_ASSIGN_OR_RETURN(const Names patterns, PatternsOfRegex(regex));
+      for (const std::string& pattern : patterns) {
+        COHORT_RETURN_IF_ERROR(Annotate(add(pattern, optimizer), PrintableLine(key)));
+      }
+    }
+  }
+  compile->clear_optimizer_class();  // the default
+  compile->clear_sparse_update();
+  return add("*", *otherwise);
+}
+
 }  // namespace
 
 absl::Status KerasJsonFile::ReadArgument(
@@ -141,9 +192,12 @@ absl::Status KerasJsonFile::SetWeightedMetrics(const Names& outputs,
 absl::Status KerasJsonFile::SetOptimizer(v1::CompileSpec* compile) const {
   return ReadArgument("optimizer", [&](const Json& value) -> absl::Status {
     if (value.is_object() && StringMember(value, "class_name") == "MultiOptimizer") {
-      return Unimplemented(
-          "MultiOptimizer: write `compile.optimizers` in the job instead, a list of patterns of "
-          "variables' names with an optimizer for each");
+      const Json* const config = FindMember(value, "config");
+      if (config == nullptr) return InvalidArgument("MultiOptimizer has no config");
+      // Keras names the variables of a Sequential after it, and not those of other models.
+      const Json* const model = FindMember(json_, "config");
+      const bool named = StringMember(json_, "class_name") == "Sequential" && model != nullptr;
+      return ReadMultiOptimizer(*config, named ? StringMember(*model, "name") + "/" : "", compile);
     }
     COHORT_ASSIGN_OR_RETURN(*compile->mutable_optimizer_class(),
                             ReadKerasClass(value, OptimizerSchemas()));

@@ -546,6 +546,49 @@ TEST_CASE("errors in what the model was compiled with") {
              Catch::Contains("SGD: ExponentialDecay needs its argument"));
 }
 
+TEST_CASE("MultiOptimizer becomes optimizers of patterns of names") {
+  const auto optimizer = [](const std::string& name, double rate) {
+    return json{{"module", "keras.optimizers"},
+                {"class_name", name},
+                {"config", {{"name", "any"}, {"learning_rate", rate}}}};
+  };
+  // As Keras 3.15 writes it.
+  json map = {{"module", "keras.optimizers"},
+              {"class_name", "OptimizerMap"},
+              {"config",
+               {{"default_optimizer", optimizer("Adagrad", 0.05)},
+                {"optimizer_map",
+                 {{"mlp/(hidden|wide)/.*", optimizer("Ftrl", 0.5)},
+                  {"mlp/answer/bias", optimizer("SGD", 0.25)},
+                  {"answer/k[a-f]rnel\\.?", optimizer("SGD", 0.125)}}}}},
+              {"registered_name", nullptr}};
+  json model = Perceptron();
+  model["compile_config"]["optimizer"] = {
+      {"module", "keras.optimizers"},
+      {"class_name", "MultiOptimizer"},
+      {"config", {{"optimizer_map", map}, {"loss_scale_factor", nullptr}, {"name", "multi"}}}};
+  CHECK_THAT(
+      ErrorOf(model, ""),
+      Catch::Contains("compile_config.optimizer: the regular expression \"answer/k[a-f]rnel") &&
+          Catch::Contains("has a part at character 20 that"));
+  json& names =
+      model["compile_config"]["optimizer"]["config"]["optimizer_map"]["config"]["optimizer_map"];
+  names.erase("answer/k[a-f]rnel\\.?");
+  names["answer/k[a-f]rnel"] = optimizer("SGD", 0.125);
+  const JobFile job = MustRead(model, "");
+  const v1::CompileSpec& compile = job.spec.compile();
+  CHECK(!compile.has_optimizer_class());
+  std::vector<std::string> choices;
+  for (const v1::OptimizerChoice& choice : compile.optimizers()) {
+    choices.push_back(choice.variables() + " " + choice.optimizer_class().class_name());
+  }
+  CHECK(choices == std::vector<std::string>{"answer/bias SGD", "answer/k[a-f]rnel SGD",
+                                            "hidden/* Ftrl", "wide/* Ftrl", "* Adagrad"});
+  map = {{"module", "builtins"}, {"class_name", "function"}, {"config", "f"}};
+  model["compile_config"]["optimizer"]["config"]["optimizer_map"] = map;
+  CHECK_THAT(ErrorOf(model, ""), Catch::Contains("functions of Python that choose an optimizer"));
+}
+
 TEST_CASE("files that are no models") {
   const auto error = [](const std::string& text) {
     return std::string(Read(text, "compile: {loss: mse}").status().message());
