@@ -344,7 +344,7 @@ TEST_CASE("a source refuses arguments that it cannot use") {
     const char* message;
   } cases[] = {
       {ClassOf("generator", {{"name", ConfigOf(std::string_view("nothing"))}}),
-       "name must be recommender, reviews, shapes, not \"nothing\""},
+       "name must be recommender, reviews, shapes, houses, not \"nothing\""},
       {ClassOf("generator", {{"name", ConfigOf(std::string_view("recommender"))},
                              {"records", ConfigOf(int64_t{0})}}),
        "records must be in [1, "},

@@ -458,5 +458,17 @@ class WideDeep(ExampleCase):
                 self.assertGreaterEqual(auc, 0.900)
 
 
+class HousePrices(ExampleCase):
+    """A regression whose numbers and label are normalized by what the training rows say."""
+
+    def test_it_explains_the_prices(self):
+        with Directory() as directory:
+            ran = self.local(example("house_prices.yaml"), directory)
+            last = ran.metrics("validation", "epoch")[-1]
+            # Up to 5 % of each price are noise, so that nothing explains all of the variance.
+            self.assertGreater(last["R2Score"], 0.985)
+            self.assertLess(last["mean_absolute_error"], 0.08)
+
+
 if __name__ == "__main__":
     real_cluster.main(globals())

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdlib>
 #include <utility>
 
@@ -196,6 +197,74 @@ absl::StatusOr<Table> Pictures(uint64_t seed, const RowRange& rows) {
   return table;
 }
 
+// A house and what it was sold for.
+constexpr std::array<const char*, 4> kDistricts = {"harbor", "hills", "old_town", "suburb"};
+constexpr std::array<float, 4> kDistrictFactors = {1.0F, 1.3F, 1.1F, 0.8F};
+
+struct House {
+  float living_area, lot_area, rooms, age, distance;
+  uint32_t district;
+  float price;
+};
+
+House DrawHouse(uint64_t seed, uint64_t index) {
+  std::array<float, 8> uniform;
+  for (uint64_t i = 0; i < 2; ++i) {
+    const PhiloxBlock random = Philox(index, /*counter_high=*/1000 + i, seed);
+    for (size_t k = 0; k < 4; ++k) {
+      uniform[i * 4 + k] = static_cast<float>(random[k] >> 8) * 0x1.0p-24F;
+    }
+  }
+  House house{};
+  house.living_area = 40 + std::floor(160 * uniform[0]);
+  house.lot_area = house.living_area * (1 + 4 * uniform[1]);
+  house.rooms = 1 + std::floor(house.living_area * (0.7F + 0.6F * uniform[2]) / 30);
+  house.age = std::floor(100 * uniform[3]);
+  house.distance = 0.5F + 25 * uniform[4] * uniform[4];
+  house.district = static_cast<uint32_t>(4 * uniform[5]);
+  const float per_area = 4 * kDistrictFactors[house.district] / (1 + 0.05F * house.distance);
+  const float worth = house.living_area * per_area * (1 - 0.004F * house.age) +
+                      0.1F * house.lot_area + 8 * house.rooms;
+  house.price = worth * (0.95F + 0.1F * uniform[6]);  // in thousands; nobody can explain 5 %
+  return house;
+}
+
+Column NumberColumn(std::string name, const std::vector<float>& numbers) {
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(numbers.data());
+  Column column;
+  column.name = std::move(name);
+  column.stored = column.dtype = DType::kFloat32;
+  column.values =
+      std::make_shared<const std::vector<uint8_t>>(bytes, bytes + numbers.size() * sizeof(float));
+  return column;
+}
+
+Table Houses(uint64_t seed, const RowRange& rows) {
+  const std::array<std::pair<const char*, float House::*>, 6> numbers = {
+      {{"living_area", &House::living_area},
+       {"lot_area", &House::lot_area},
+       {"rooms", &House::rooms},
+       {"age", &House::age},
+       {"distance", &House::distance},
+       {"price", &House::price}}};
+  std::vector<House> houses;
+  houses.reserve(rows.take);
+  for (uint64_t i = 0; i < rows.take; ++i) houses.push_back(DrawHouse(seed, rows.skip + i));
+  Table table;
+  table.records = rows.take;
+  for (const auto& [name, member] : numbers) {
+    std::vector<float> column;
+    column.reserve(houses.size());
+    for (const House& house : houses) column.push_back(house.*member);
+    table.columns.push_back(NumberColumn(name, column));
+  }
+  std::vector<uint32_t> districts;
+  districts.reserve(houses.size());
+  for (const House& house : houses) districts.push_back(house.district);
+  table.columns.push_back(WordColumn("district", {}, std::move(districts), kDistricts));
+  return table;
+}
+
 absl::StatusOr<Table> GenerateTable(const Config& config, const SourceContext& context,
                                     const TableRequest& request) {
   const auto seed = static_cast<uint64_t>(config.Int("seed"));
@@ -203,6 +272,7 @@ absl::StatusOr<Table> GenerateTable(const Config& config, const SourceContext& c
                           ClampRange(request.range, static_cast<uint64_t>(config.Int("records"))));
   if (config.String("name") == "reviews") return Reviews(seed, rows);
   if (config.String("name") == "shapes") return Pictures(seed, rows);
+  if (config.String("name") == "houses") return Houses(seed, rows);
   std::vector<uint32_t> features;
   std::vector<uint32_t> labels;
   features.reserve(rows.take * kFeatures);
@@ -229,18 +299,20 @@ absl::StatusOr<Table> GenerateTable(const Config& config, const SourceContext& c
 SourceClass GeneratorSource() {
   return {
       .schema = {.name = "generator",
-                 .doc = "Records that are computed from (seed, index). `recommender` is the "
-                        "dataset of TensorFlow's parameter server tutorial: columns `features` "
-                        "(3 different words of 7) and `label` (`yes` if `avenger` is one of "
-                        "them, else `no`). `reviews` has `words` (6 to 24 words of 13, where "
-                        "`not` negates the word after it, and \"\" behind them) and `label` "
-                        "(`positive` or `negative`). `shapes` has `image` (32 x 32 pixels with "
-                        "discs and squares, uint8) and `mask` (the class of each pixel: 0, 1 for a "
-                        "disc, 2 for a square).",
-                 .arguments =
-                     {String("name", "The generator.").OneOf({"recommender", "reviews", "shapes"}),
-                      Int("records", "Records per epoch.").Between(1, kMaxRecords),
-                      Int("seed", "Seeds the records.").Default(0)}},
+                 .doc =
+                     "Records that are computed from (seed, index). `recommender` is the "
+                     "dataset of TensorFlow's parameter server tutorial: columns `features` "
+                     "(3 different words of 7) and `label` (`yes` if `avenger` is one of "
+                     "them, else `no`). `reviews` has `words` (6 to 24 words of 13, where "
+                     "`not` negates the word after it, and \"\" behind them) and `label` "
+                     "(`positive` or `negative`). `shapes` has `image` (32 x 32 pixels with "
+                     "discs and squares, uint8) and `mask` (the class of each pixel: 0, 1 for a "
+                     "disc, 2 for a square). `houses` has the numbers `living_area`, `lot_area`, "
+                     "`rooms`, `age` and `distance`, the word `district`, and `price`.",
+                 .arguments = {String("name", "The generator.")
+                                   .OneOf({"recommender", "reviews", "shapes", "houses"}),
+                               Int("records", "Records per epoch.").Between(1, kMaxRecords),
+                               Int("seed", "Seeds the records.").Default(0)}},
       .read_table = GenerateTable};
 }
 
