@@ -14,6 +14,8 @@ using Numbers = std::span<const double>;
 
 double Divide(double a, double b) { return b == 0 ? 0 : a / b; }
 
+double At(Numbers a, size_t i) { return i < a.size() ? a[i] : 0; }
+
 double Mean(const Config&, std::span<const Numbers> a) { return Divide(a[0][0], a[1][0]); }
 
 double RootMean(const Config& config, std::span<const Numbers> a) {
@@ -104,6 +106,37 @@ double Auc(const Config& config, std::span<const Numbers> a) {
   return Divide(sum, weight);
 }
 
+// The mean over groups of the area under ROC. A group whose labels are all equal has none.
+double GroupAuc(const Config& config, std::span<const Numbers> a) {
+  const size_t points = std::min(a[0].size(), a[1].size());
+  const size_t groups = std::min(static_cast<size_t>(config.Int("num_groups")), points);
+  const size_t n = points / groups;
+  const bool weighted = config.String("average") == "weighted";
+  double sum = 0, weight = 0;
+  for (size_t i = 0; i < groups; ++i) {
+    const Counts counts{a[0].subspan(i * n, n), a[1].subspan(i * n, n)};
+    if (counts.positives() <= 0 || counts.false_positives[0] <= 0) continue;
+    const double records = weighted ? counts.predicted(0) : 1;
+    double area = 0;
+    for (size_t k = 0; k + 1 < n; ++k) {
+      area += (counts.false_positive_rate(k) - counts.false_positive_rate(k + 1)) *
+              (counts.recall(k) + counts.recall(k + 1)) / 2;
+    }
+    sum += records * area;
+    weight += records;
+  }
+  return Divide(sum, weight);
+}
+
+// The share of the counts on the diagonal of a square.
+double Diagonal(const Config&, std::span<const Numbers> a) {
+  const auto classes = static_cast<size_t>(std::lround(std::sqrt(a[0].size())));
+  double diagonal = 0, all = 0;
+  for (const double count : a[0]) all += count;
+  for (size_t i = 0; i < classes; ++i) diagonal += At(a[0], i * classes + i);
+  return Divide(diagonal, all);
+}
+
 double RateOf(const std::string& rate, std::span<const Numbers> a, size_t i) {
   const double tp = a[0][i], fp = a[1][i], positives = a[2][0], negatives = a[3][0];
   if (rate == "precision") return Divide(tp, tp + fp);
@@ -122,8 +155,6 @@ double Best(const Config& config, std::span<const Numbers> a) {
 }
 
 constexpr double kEpsilon = 1e-7;  // keras.backend.epsilon()
-
-double At(Numbers a, size_t i) { return i < a.size() ? a[i] : 0; }
 
 // keras/src/metrics/f_score_metrics.py
 double FBeta(const Config& config, std::span<const Numbers> a) {
@@ -186,51 +217,63 @@ Argument RateArgument(std::string_view name, std::string_view doc) {
 }
 
 std::vector<FinalizerClass> AllFinalizers() {
-  return {{{"Mean", {}, "A sum divided by the number of its terms.", {}}, {kTotal, kCount}, Mean},
-          {{"RootMean", {}, "The square root of a mean.", {}}, {kTotal, kCount}, RootMean},
-          {{"Single", {}, "The only accumulator: a sum, a minimum or a maximum.", {}}, {}, Single},
-          {{"AUC",
-            {},
-            "The area under a curve.",
-            {String("curve", "The curve.").Default("ROC").OneOf({"ROC", "PR", "PRGAIN"}),
-             String("summation_method", "How the area between two thresholds is computed.")
-                 .Default("interpolation")
-                 .OneOf({"interpolation", "minoring", "majoring"}),
-             Int("num_labels", "Curves, whose areas are averaged.").Default(1).AtLeast(1),
-             Floats("label_weights", "The weight of each curve.").Optional()}},
-           {"true_positives", "false_positives"},
-           Auc},
-          {{"Best",
-            {},
-            "The largest value of a rate at the thresholds where another rate reaches a bound.",
-            {RateArgument("rate", "What is maximized."), RateArgument("bounded", "The other rate."),
-             Float("bound", "Its least value.")}},
-           {"true_positives", "false_positives", "positives", "negatives"},
-           Best},
-          {{"FBeta",
-            {},
-            "The weighted harmonic mean of precision and recall, averaged over classes.",
-            {Float("beta", "The weight of recall.").Default(1.0),
-             String("average", "How classes are averaged.")
-                 .Default("macro")
-                 .OneOf({"macro", "weighted"})}},
-           {"true_positives", "false_positives", "false_negatives", "weights"},
-           FBeta},
-          {{"IoU", {}, "The mean over classes of intersection over union.", {}},
-           {"true_positives", "predicted", "labels"},
-           MeanIou},
-          {{"R2",
-            {},
-            "The share of the variance of labels that predictions explain.",
-            {String("class_aggregation", "How outputs are averaged.")
-                 .Default("uniform_average")
-                 .OneOf({"uniform_average", "variance_weighted_average"}),
-             Int("num_regressors", "The independent variables of an adjusted score.").Default(0)}},
-           {"squared_sum", "sum", "residual", kCount, "num_samples"},
-           R2},
-          {{"NormalizedEntropy", {}, "A mean cross entropy divided by that of the mean label.", {}},
-           {kTotal, kCount, "positives"},
-           NormalizedEntropy}};
+  return {
+      {{"Mean", {}, "A sum divided by the number of its terms.", {}}, {kTotal, kCount}, Mean},
+      {{"RootMean", {}, "The square root of a mean.", {}}, {kTotal, kCount}, RootMean},
+      {{"Single", {}, "The only accumulator: a sum, a minimum or a maximum.", {}}, {}, Single},
+      {{"AUC",
+        {},
+        "The area under a curve.",
+        {String("curve", "The curve.").Default("ROC").OneOf({"ROC", "PR", "PRGAIN"}),
+         String("summation_method", "How the area between two thresholds is computed.")
+             .Default("interpolation")
+             .OneOf({"interpolation", "minoring", "majoring"}),
+         Int("num_labels", "Curves, whose areas are averaged.").Default(1).AtLeast(1),
+         Floats("label_weights", "The weight of each curve.").Optional()}},
+       {"true_positives", "false_positives"},
+       Auc},
+      {{"GroupAUC",
+        {},
+        "The mean over groups of the area under ROC.",
+        {Int("num_groups", "The groups.").AtLeast(1), String("average", "How groups are averaged.")
+                                                          .Default("weighted")
+                                                          .OneOf({"weighted", "macro"})}},
+       {"true_positives", "false_positives"},
+       GroupAuc},
+      {{"ConfusionMatrix", {}, "The share of the diagonal of a matrix of counts.", {}},
+       {"confusion_matrix"},
+       Diagonal},
+      {{"Best",
+        {},
+        "The largest value of a rate at the thresholds where another rate reaches a bound.",
+        {RateArgument("rate", "What is maximized."), RateArgument("bounded", "The other rate."),
+         Float("bound", "Its least value.")}},
+       {"true_positives", "false_positives", "positives", "negatives"},
+       Best},
+      {{"FBeta",
+        {},
+        "The weighted harmonic mean of precision and recall, averaged over classes.",
+        {Float("beta", "The weight of recall.").Default(1.0),
+         String("average", "How classes are averaged.")
+             .Default("macro")
+             .OneOf({"macro", "weighted"})}},
+       {"true_positives", "false_positives", "false_negatives", "weights"},
+       FBeta},
+      {{"IoU", {}, "The mean over classes of intersection over union.", {}},
+       {"true_positives", "predicted", "labels"},
+       MeanIou},
+      {{"R2",
+        {},
+        "The share of the variance of labels that predictions explain.",
+        {String("class_aggregation", "How outputs are averaged.")
+             .Default("uniform_average")
+             .OneOf({"uniform_average", "variance_weighted_average"}),
+         Int("num_regressors", "The independent variables of an adjusted score.").Default(0)}},
+       {"squared_sum", "sum", "residual", kCount, "num_samples"},
+       R2},
+      {{"NormalizedEntropy", {}, "A mean cross entropy divided by that of the mean label.", {}},
+       {kTotal, kCount, "positives"},
+       NormalizedEntropy}};
 }
 
 const v1::ClassConfig& MeanConfig() {

@@ -20,9 +20,11 @@ namespace cohort {
 //   RootMean  the square root of Mean
 //   Single    the first element of the only accumulator
 //   AUC       the area under a curve, from the true and false positives at each threshold
+//   GroupAUC  the mean of the areas under the curves of groups of records
 //   Best      the largest of one rate (precision, recall, ...) where another one reaches a bound
 //   FBeta     the F score from true positives, false positives and false negatives
 //   IoU       intersection over union, from what is predicted, labeled, and both
+//   ConfusionMatrix    the share of the diagonal
 //   R2        the coefficient of determination
 //   NormalizedEntropy  a cross entropy divided by that of the mean label
 struct FinalizerClass {

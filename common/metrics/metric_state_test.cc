@@ -113,6 +113,13 @@ TEST_CASE("finalizers of known numbers") {
   CHECK(value(ClassOf("AUC", {{"num_labels", ConfigOf(2)}}),
               {{"true_positives", {2, 2, 0, 2, 1, 0}}, {"false_positives", {2, 0, 0, 2, 1, 0}}}) ==
         Approx(0.75));
+  // A group without an error, one at chance with half as many records, and one of equal labels.
+  const std::vector<double> tp = {4, 4, 0, 2, 1, 0, 3, 1, 0}, fp = {4, 0, 0, 2, 1, 0, 0, 0, 0};
+  CHECK(value(ClassOf("GroupAUC", {{"num_groups", ConfigOf(3)}}),
+              {{"true_positives", tp}, {"false_positives", fp}}) == Approx((8 + 0.5 * 4) / 12));
+  CHECK(value(ClassOf("GroupAUC", {{"num_groups", ConfigOf(3)}, {"average", ConfigOf("macro")}}),
+              {{"true_positives", tp}, {"false_positives", fp}}) == Approx(0.75));
+  CHECK(value(ClassOf("ConfusionMatrix"), {{"confusion_matrix", {3, 1, 0, 4}}}) == Approx(7.0 / 8));
 }
 
 TEST_CASE("a finalizer that the build lacks, or that does not suit, gives NaN") {
@@ -120,8 +127,8 @@ TEST_CASE("a finalizer that the build lacks, or that does not suit, gives NaN") 
   state.finalizer = Named("Median");
   CHECK(std::isnan(state.Value()));
   CHECK_THAT(std::string(Finalize(state).status().message()),
-             Contains("there is no finalizer \"Median\"; there are AUC, Best, FBeta, IoU, Mean, "
-                      "NormalizedEntropy, R2, RootMean, Single"));
+             Contains("there is no finalizer \"Median\"; there are AUC, Best, ConfusionMatrix, "
+                      "FBeta, GroupAUC, IoU, Mean, NormalizedEntropy, R2, RootMean, Single"));
   state.finalizer = Named("AUC");
   CHECK_THAT(std::string(Finalize(state).status().message()),
              Contains("AUC needs the accumulator 'true_positives'; there are total, count"));

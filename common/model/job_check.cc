@@ -15,6 +15,7 @@
 #include "common/graph/consistency_mode.h"
 #include "common/graph/pull_ahead.h"
 #include "common/model/callbacks/callback.h"
+#include "common/model/metrics/metric.h"
 #include "common/model/strategies.h"
 #include "common/optimizers/optimizers.h"
 #include "common/report/reporter.h"

@@ -350,8 +350,10 @@ class ProgramMaker {
             "compile.metrics");
       }
       builder_.SetScope(spec.name());
-      MetricInput input{
-          outputs_[static_cast<size_t>(output->layer)], arguments_.at(output->label), {}};
+      MetricInput input{outputs_[static_cast<size_t>(output->layer)],
+                        arguments_.at(output->label),
+                        {},
+                        [this](const std::string& name) { return Column(name); }};
       if (spec.weighted()) {
         COHORT_ASSIGN_OR_RETURN(input.weight, SampleWeight(*output));
       }
@@ -360,6 +362,16 @@ class ProgramMaker {
       AddMetric(spec.name(), *metric, &builder_);
     }
     return absl::OkStatus();
+  }
+
+  // A column that a metric reads beside the label.
+  absl::StatusOr<Expr> Column(const std::string& name) {
+    for (size_t i = 0; i < features_.size(); ++i) {
+      if (features_[i].name != name) continue;
+      AddArgument(static_cast<int>(i));
+      return arguments_.at(static_cast<int>(i));
+    }
+    return InvalidArgument("there is no column of numbers \"{}\"", name);
   }
 
   absl::Status InOutput(absl::Status status, const GraphOutput& output) const {
@@ -567,6 +579,14 @@ absl::StatusOr<std::vector<FeatureType>> DeclaredFeatures(const v1::JobSpec& job
     }
   }
   features.insert(features.end(), labels.begin(), labels.end());
+  for (const v1::MetricSpec& metric : compile.metric_classes()) {
+    const auto column = metric.metric_class().config().find("column");
+    if (column == metric.metric_class().config().end()) continue;
+    const bool known = std::any_of(features.begin(), features.end(), [&](const FeatureType& f) {
+      return f.name == column->second.s();
+    });
+    if (!known) features.push_back({column->second.s(), DType::kInt64, {}});
+  }
   return features;
 }
 

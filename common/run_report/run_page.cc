@@ -21,8 +21,8 @@ namespace {
 constexpr char kSteps[] = "steps";
 // A page of a large cluster shows the workers with the fewest and the most steps.
 constexpr size_t kMostBars = 40;
-// A table of numbers is easier to read than colors up to this size.
-constexpr size_t kMostMatrix = 20;
+// A matrix of more classes would hide the rest of the page.
+constexpr size_t kMostMatrix = 50;
 
 std::string MetricText(double value) {
   if (!std::isfinite(value)) return fmt::format("{}", value);
@@ -330,7 +330,8 @@ std::vector<std::string> MissingFrom(const RunRecord& run) {
   }
   if (!thresholds) {
     missing.push_back(classes ? "ROC: the job has no metric AUC"
-                              : "ROC and confusion matrix: the job has no metric AUC");
+                              : "ROC and confusion matrix: the job has neither the metric AUC "
+                                "nor ConfusionMatrix");
   }
   return missing;
 }

@@ -86,7 +86,8 @@ TEST_CASE("a page says what the files lack, and why") {
     CHECK_THAT(RunText(run), Contains(part));
   }
   run.summary.emplace();
-  CHECK_THAT(RunPage(run), Contains("ROC and confusion matrix: the job has no metric AUC"));
+  CHECK_THAT(RunPage(run),
+             Contains("ROC and confusion matrix: the job has neither the metric AUC"));
 }
 
 TEST_CASE("a large cluster shows the workers at both ends") {

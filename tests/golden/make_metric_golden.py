@@ -23,6 +23,7 @@ import golden_data  # noqa: E402
 HERE = os.path.dirname(os.path.abspath(__file__))
 SIZES = [8, 5, 8, 8, 5, 8]
 LABEL_POSITION = 9
+GROUP_POSITION = 6
 WEIGHT_POSITION = 7
 
 # Class, arguments, kind of labels, classes, steps between 0 and 1 on which the predictions lie (0: any), and
@@ -128,6 +129,13 @@ CASES = [
     ("R2Score", {}, "regression", 1, 0),
     ("R2Score", {"class_aggregation": "variance_weighted_average"}, "regression", 3, 0, "unit"),
     ("R2Score", {"class_aggregation": None, "num_regressors": 2}, "regression", 2, 0),
+    # Not in Keras: made of its AUC, and of tf.math.confusion_matrix.
+    ("GroupAUC", {"column": "group", "num_groups": 3}, "binary", 1, 0),
+    ("GroupAUC", {"column": "group", "num_groups": 2, "average": "macro"}, "binary", 1, 8, "unit"),
+    ("GroupAUC", {"column": "group", "num_groups": 4, "average": "none", "num_thresholds": 7}, "binary", 1, 12),
+    ("ConfusionMatrix", {}, "sparse", 4, 0),
+    ("ConfusionMatrix", {}, "one_hot", 4, 4, "unit"),
+    ("ConfusionMatrix", {"threshold": 0.25}, "binary", 1, 8),
 ]
 
 EVALUATION = {
@@ -173,15 +181,60 @@ def weights_of(weighted, kind, classes, seed, step, size):
     return golden_data.tensor(s, shape, 0.0, 1.0).astype(np.float32)
 
 
+class GroupAUC:
+    """Keras' AUC of each group. A group with one kind of labels has none, and counts as 0 in the list."""
+
+    def __init__(self, column, num_groups, num_thresholds=40, average="weighted"):
+        self.average = average
+        self.aucs = [keras.metrics.AUC(num_thresholds=num_thresholds) for _ in range(num_groups)]
+
+    def update_state(self, labels, predictions, sample_weight, groups):
+        for i, auc in enumerate(self.aucs):
+            own = groups == i
+            if own.any():
+                auc.update_state(labels[own], predictions[own],
+                                 sample_weight=None if sample_weight is None else sample_weight[own])
+
+    def result(self):
+        areas = [float(auc.result()) for auc in self.aucs]
+        if self.average == "none":
+            return areas
+        positives = [float(auc.true_positives[0]) for auc in self.aucs]
+        negatives = [float(auc.false_positives[0]) for auc in self.aucs]
+        weights = [(p + n if self.average == "weighted" else 1) * (p > 0 and n > 0)
+                   for p, n in zip(positives, negatives)]
+        return sum(a * w for a, w in zip(areas, weights)) / sum(weights) if sum(weights) else 0.0
+
+
+class ConfusionMatrix:
+    def __init__(self, threshold=0.5):
+        self.threshold, self.matrix = threshold, 0
+
+    def update_state(self, labels, predictions, sample_weight):
+        classes = max(predictions.shape[1], 2)
+        if predictions.shape[1] == 1:
+            y, p = labels[:, 0].astype(int), (predictions[:, 0] > self.threshold).astype(int)
+        else:
+            y, p = labels.argmax(-1) if labels.ndim == 2 else labels, predictions.argmax(-1)
+        self.matrix += tf.math.confusion_matrix(y, p, classes, sample_weight, tf.float64).numpy()
+
+    def result(self):
+        return self.matrix.trace() / self.matrix.sum()
+
+
 def run(case, seed):
     name, config, kind, classes, quantum = case[:5]
     weighted = case[5] if len(case) > 5 else None
-    metric = getattr(keras.metrics, name)(**config)
+    metric = (globals().get(name) or getattr(keras.metrics, name))(**config)
     values = []
     for step, size in enumerate(SIZES):
         labels, predictions = batch(kind, classes, quantum, seed, step, size)
+        more = {}
+        if name == "GroupAUC":  # some records are of no group
+            groups = golden_data.input_seed(seed, step, GROUP_POSITION)
+            more["groups"] = golden_data.integers(groups, (size,), config["num_groups"] + 1)
         metric.update_state(labels, predictions,
-                            sample_weight=weights_of(weighted, kind, classes, seed, step, size))
+                            sample_weight=weights_of(weighted, kind, classes, seed, step, size), **more)
         result = np.asarray(metric.result())
         values.append([float(v) for v in result] if result.ndim and result.size > 1 else float(result.item()))
     return {"class_name": name, "config": config, "kind": kind, "classes": classes, "quantum": quantum,

@@ -31,7 +31,7 @@ using nlohmann::json;
 
 constexpr int64_t kCapacity = 8;
 constexpr double kTolerance = 1e-6;
-constexpr int kWeightPosition = 7;
+constexpr int kWeightPosition = 7, kGroupPosition = 6;
 
 v1::ConfigValue ConfigValueOf(const json& value) {
   if (value.is_null()) return v1::ConfigValue();
@@ -70,6 +70,10 @@ std::unique_ptr<Executable> MetricProgram(const json& c, bool by_class) {
     ValueType weight{DType::kFloat32, {{kCapacity, batch}}};
     if (c["kind"] == "class_map") weight.dims.push_back({classes});
     input.weight = b.Input("weight", weight);
+  }
+  if (c["class_name"] == "GroupAUC") {
+    const Expr group = b.Input("group", {DType::kInt64, {{kCapacity, batch}}});
+    input.column = [group](const std::string&) { return group; };
   }
   const auto metric = MakeMetric(*complete, input);
   INFO(metric.status().ToString());
@@ -136,7 +140,7 @@ std::vector<Tensor> LabelsAndPredictions(const json& c, int step, int64_t size) 
 }
 
 // As `weights_of` of make_metric_golden.py, after labels and predictions.
-std::vector<Tensor> BatchOf(const json& c, int step, int64_t size) {
+std::vector<Tensor> WeightedBatch(const json& c, int step, int64_t size) {
   std::vector<Tensor> batch = LabelsAndPredictions(c, step, size);
   if (c["weighted"].is_null()) return batch;
   Dims dims = {size};
@@ -151,6 +155,16 @@ std::vector<Tensor> BatchOf(const json& c, int step, int64_t size) {
   std::ranges::transform(drawn.values<int64_t>(), whole.mutable_values<float>().begin(),
                          [](int64_t v) { return static_cast<float>(v); });
   batch.push_back(std::move(whole));
+  return batch;
+}
+
+// The same with the groups of records.
+std::vector<Tensor> BatchOf(const json& c, int step, int64_t size) {
+  std::vector<Tensor> batch = WeightedBatch(c, step, size);
+  if (c["class_name"] != "GroupAUC") return batch;
+  const auto groups = c["config"]["num_groups"].get<int64_t>();
+  batch.push_back(IntegerTensor(InputSeed(c["seed"].get<uint64_t>(), step, kGroupPosition), {size},
+                                groups + 1));
   return batch;
 }
 

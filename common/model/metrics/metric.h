@@ -19,6 +19,8 @@ struct MetricInput {
   LayerOutput prediction;
   Expr label;
   Expr weight;  // weighs the records, as AlignWeight takes it; none: all count as 1
+  // A column of the records by its name. Errors: InvalidArgument. Null: there are no columns.
+  std::function<absl::StatusOr<Expr>(const std::string& name)> column = nullptr;
 };
 
 // A metric of a batch as expressions: what the examples add to its accumulators, and the finalizer

@@ -13,11 +13,13 @@
   X(ChosenAccuracy)                \
   X(ChosenCrossentropy)            \
   X(ConcordanceCorrelation)        \
+  X(ConfusionMatrix)               \
   X(CosineSimilarity)              \
   X(F1Score)                       \
   X(FBetaScore)                    \
   X(FalseNegatives)                \
   X(FalsePositives)                \
+  X(GroupAUC)                      \
   X(Hinge)                         \
   X(IoU)                           \
   X(KLDivergence)                  \
