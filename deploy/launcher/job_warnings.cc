@@ -182,6 +182,17 @@ void LearningRateOutOfRange(const JobFacts& job, Warnings* warnings) {
   }
 }
 
+void NormalizationWithoutMoments(const JobFacts& job, Warnings* warnings) {
+  for (const std::string& where : job.plain_normalizations) {
+    warnings->push_back(fmt::format(
+        "{}: its mean is 0 and its variance 1, so it changes nothing: give it mean and variance, "
+        "or "
+        "the job `initial_weights` with the weights of a model that adapted it, or use the "
+        "transform Normalization of `data`, which learns them",
+        where));
+  }
+}
+
 constexpr std::array kRules = {
     JobRule{"units_for_labels", UnitsForLabels},
     JobRule{"softmax_of_one_unit", SoftmaxOfOneUnit},
@@ -193,6 +204,7 @@ constexpr std::array kRules = {
     JobRule{"integers_over_scaled_numbers", IntegersOverScaledNumbers},
     JobRule{"features_not_scaled", FeaturesNotScaled},
     JobRule{"learning_rate_out_of_range", LearningRateOutOfRange},
+    JobRule{"normalization_without_moments", NormalizationWithoutMoments},
 };
 
 // ------------------------------------------------------------------ facts
@@ -327,6 +339,10 @@ absl::StatusOr<JobFacts> FactsOf(const v1::JobSpec& job, const JobLines& lines,
   }
   for (size_t i = 0; i < graph.layers.size(); ++i) {
     const GraphLayer& layer = graph.layers[i];
+    if (layer.layer_class->schema.name == "Normalization" && layer.shares < 0 &&
+        !job.has_initial_weights() && !Config(layer.config).Has("mean")) {
+      facts.plain_normalizations.push_back(layer.where);
+    }
     if (layer.feature < 0) continue;
     InputFacts& in = facts.inputs.emplace_back();
     in.where = layer.where;

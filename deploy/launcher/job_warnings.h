@@ -57,6 +57,8 @@ struct JobFacts {
   std::vector<OutputFacts> outputs;
   std::vector<InputFacts> inputs;
   std::vector<OptimizerFacts> optimizers;
+  // The layers Normalization whose mean is 0 and variance 1, because nothing sets them.
+  std::vector<std::string> plain_normalizations;
 };
 
 // A rule: a pure function that adds one sentence for each thing that it finds.

@@ -127,6 +127,14 @@ JobFacts Input(const ColumnSample& data, std::vector<std::string> readers, bool 
   return job;
 }
 
+TEST_CASE("rule normalization_without_moments") {
+  JobFacts job;
+  CHECK(Find("normalization_without_moments", job).empty());
+  job.plain_normalizations.push_back("job.yaml:4: layer \"normalization\" (Normalization)");
+  CHECK_THAT(Find("normalization_without_moments", job).at(0),
+             Contains("its mean is 0 and its variance 1"));
+}
+
 TEST_CASE("rule integers_over_scaled_numbers") {
   ColumnSample fractions = Numbers(0, 1);
   fractions.whole = false;
@@ -170,7 +178,7 @@ TEST_CASE("rule learning_rate_out_of_range") {
 TEST_CASE("each rule has a name of its own") {
   std::set<std::string_view> names;
   for (const JobRule& rule : JobRules()) CHECK(names.insert(rule.name).second);
-  CHECK(names.size() == 10);
+  CHECK(names.size() == 11);
 }
 
 // ------------------------------------------------------------------ whole jobs
