@@ -27,14 +27,14 @@ absl::StatusOr<std::optional<RunNote>> CheckpointWatch::Note() const {
   return others ? std::optional<RunNote>() : std::move(note);
 }
 
-absl::StatusOr<std::optional<CheckpointEntry>> CheckpointWatch::Next() {
+absl::StatusOr<std::optional<CheckpointEntry>> CheckpointWatch::Next(bool newest) {
   if (!options_.launch.empty()) {
     COHORT_ASSIGN_OR_RETURN(const auto note, Note());
     if (!note.has_value()) return std::nullopt;
   }
   COHORT_ASSIGN_OR_RETURN(std::vector<CheckpointEntry> entries,
                           ListCheckpoints(options_.directory));
-  if (options_.latest_only && entries.size() > 1) {
+  if ((newest || options_.latest_only) && entries.size() > 1) {
     entries.erase(entries.begin(), entries.end() - 1);
   }
   for (CheckpointEntry& entry : entries) {

@@ -29,7 +29,8 @@ class CheckpointWatch {
   static absl::StatusOr<std::unique_ptr<CheckpointWatch>> Open(const Options& options);
 
   // Returns the next checkpoint to evaluate, the oldest first; nullopt if there is none now.
-  absl::StatusOr<std::optional<CheckpointEntry>> Next();
+  // `newest`: the newest one, or none.
+  absl::StatusOr<std::optional<CheckpointEntry>> Next(bool newest = false);
   // Records that a checkpoint is evaluated, or cannot be: Next never returns it again.
   absl::Status Done(const CheckpointEntry& entry);
   // Returns true if the newest checkpoint is the last one of the job, Done was called for it, and

@@ -11,6 +11,7 @@
 #include "common/os/signals.h"
 #include "common/rpc/admin/admin_server.h"
 #include "evaluator/evaluator_options.h"
+#include "proto/checkpoint.pb.h"
 
 namespace cohort {
 namespace {
@@ -49,8 +50,12 @@ Evaluator::Evaluator(Options options)
       step_(registry_.AddGauge("cohort_evaluator_step", "Step of the last one evaluated")),
       doing_(WaitsIn(options_.checkpoint_dir)),
       since_(clock_.Now()),
+      exporters_({.directory = options_.log_dir + "/export",
+                  .names = options_.exporters,
+                  .keep = options_.exports_to_keep}),
       evaluator_(EvaluationOptions(options_, [this] { Notify(); })),
-      waiting_(&clock_, {.timeout = options_.wait}) {}
+      waiting_(&clock_, {.timeout = options_.wait}),
+      started_(clock_.Now()) {}
 
 Evaluator::~Evaluator() = default;
 
@@ -111,7 +116,7 @@ void Evaluator::Notify() {
 }
 
 absl::StatusOr<std::optional<CheckpointEntry>> Evaluator::Choose() {
-  if (!options_.once) return watch_->Next();
+  if (!options_.once) return watch_->Next(/*newest=*/options_.throttle > Duration::zero());
   std::error_code ignored;
   if (std::filesystem::exists(JoinPath(options_.checkpoint_dir, kManifestName), ignored)) {
     COHORT_ASSIGN_OR_RETURN(CheckpointEntry named, CheckpointAt(options_.checkpoint_dir));
@@ -129,8 +134,26 @@ absl::StatusOr<std::optional<CheckpointEntry>> Evaluator::Choose() {
   return newest;
 }
 
+std::string Evaluator::MustWait(const CheckpointEntry& entry) const {
+  const TimePoint now = clock_.Now();
+  const bool begins = now < started_ + options_.start_delay;
+  const bool throttled = evaluations_ > 0 && now < begun_ + options_.throttle;
+  if (!begins && !throttled) return "";
+  // Nothing follows the last checkpoint.
+  const auto manifest = ReadManifest(entry.manifest);
+  if (manifest.ok() && manifest->finished()) return "";
+  return begins ? "--start_delay_s" : "--throttle_s";
+}
+
 absl::StatusOr<bool> Evaluator::Poll() {
   COHORT_ASSIGN_OR_RETURN(const std::optional<CheckpointEntry> entry, Choose());
+  if (entry.has_value() && !options_.once) {
+    if (const std::string why = MustWait(*entry); !why.empty()) {
+      waiting_.Arrived("a checkpoint");
+      SetActivity(fmt::format("{} is to be evaluated later: {}", entry->id.ToString(), why));
+      return false;
+    }
+  }
   if (!entry.has_value()) {
     done_ = watch_->finished();
     if (done_) return false;
@@ -147,6 +170,7 @@ absl::StatusOr<bool> Evaluator::Poll() {
   }
   waiting_.Arrived("a checkpoint");
   SetActivity(fmt::format("evaluating {}", entry->id.ToString()));
+  begun_ = clock_.Now();
   const auto evaluation = evaluator_.Evaluate(entry->manifest);
   if (!evaluation.ok()) {
     if (options_.once || !BlamesCheckpoint(evaluation.status())) return evaluation.status();
@@ -161,10 +185,24 @@ absl::StatusOr<bool> Evaluator::Poll() {
     return true;
   }
   COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(Report(*entry, *evaluation)));
+  COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(Export(*entry, *evaluation)));
   COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(watch_->Done(*entry)));
   ++evaluations_;
   done_ = options_.once || evaluations_ == options_.max_evaluations || watch_->finished();
   return true;
+}
+
+absl::Status Evaluator::Export(const CheckpointEntry& entry,
+                               const CheckpointEvaluator::Evaluation& evaluation) {
+  if (options_.once || options_.exporters.empty()) return absl::OkStatus();
+  const auto exported = exporters_.Export(entry, evaluation.record);
+  if (!exported.ok() && BlamesCheckpoint(exported.status())) {  // it was deleted meanwhile
+    options_.log->Failure(LogLevel::kWarning, "export_failed", exported.status());
+    return absl::OkStatus();
+  }
+  COHORT_RETURN_IF_ERROR(exported.status());
+  for (const std::string& path : *exported) options_.log->Info("exported", {{"path", path}});
+  return absl::OkStatus();
 }
 
 absl::Status Evaluator::Report(const CheckpointEntry& entry,
@@ -204,6 +242,12 @@ Evaluator::Options MakeEvaluatorOptions(const EvaluatorFlags& flags, const RoleC
   options.once = flags.once;
   options.max_evaluations = flags.max_evaluations;
   options.wait = FromSeconds(flags.wait_s);
+  options.start_delay = FromSeconds(flags.start_delay_s);
+  options.throttle = FromSeconds(flags.throttle_s);
+  if (auto exporters = ExportersOf(flags.exporters); exporters.ok()) {  // CheckEvaluatorFlags
+    options.exporters = *std::move(exporters);
+  }
+  options.exports_to_keep = flags.exports_to_keep;
   options.log = context.log.get();
   options.print = [](std::string_view line) { return WriteToStdout(fmt::format("{}\n", line)); };
   return options;

@@ -18,6 +18,7 @@
 #include "common/report/reporter.h"
 #include "evaluator/checkpoint_evaluator.h"
 #include "evaluator/checkpoint_watch.h"
+#include "evaluator/exporters.h"
 
 namespace cohort {
 
@@ -42,7 +43,12 @@ class Evaluator {
     bool once = false;                 // the newest valid checkpoint, evaluated already or not
     uint64_t max_evaluations = 0;      // 0: no limit
     Duration wait = Duration::zero();  // zero: no deadline
-    Logger* log = nullptr;             // outlives the evaluator
+    // As those of Estimator's EvalSpec; neither delays the last checkpoint of the job.
+    Duration start_delay = Duration::zero();  // before the first evaluation
+    Duration throttle = Duration::zero();     // from the begin of one to that of the next
+    std::vector<std::string> exporters;       // "latest", "best", "final"; they need a log_dir
+    size_t exports_to_keep = 5;
+    Logger* log = nullptr;                                     // outlives the evaluator
     std::function<absl::Status(std::string_view line)> print;  // one JSON line per evaluation
     ServiceNotifier* notifier = nullptr;  // hears of each step of the work; may be null
   };
@@ -65,6 +71,10 @@ class Evaluator {
  private:
   explicit Evaluator(Options options);
   absl::StatusOr<std::optional<CheckpointEntry>> Choose();
+  // Why the evaluation of a checkpoint has to wait; "": it need not.
+  std::string MustWait(const CheckpointEntry& entry) const;
+  absl::Status Export(const CheckpointEntry& entry,
+                      const CheckpointEvaluator::Evaluation& evaluation);
   absl::Status Report(const CheckpointEntry& entry,
                       const CheckpointEvaluator::Evaluation& evaluation);
 
@@ -84,9 +94,12 @@ class Evaluator {
   std::string last_ ABSL_GUARDED_BY(mu_) = "nothing was evaluated yet";
   std::unique_ptr<Reporter> reporter_;  // may be null
   std::unique_ptr<CheckpointWatch> watch_;
+  Exporters exporters_;
   CheckpointEvaluator evaluator_;
   std::unique_ptr<AdminServer> admin_;  // may be null
   WaitList waiting_;                    // for a checkpoint
+  const TimePoint started_;
+  TimePoint begun_;  // when the last evaluation began, if there was one
   uint64_t evaluations_ = 0;
   uint64_t turns_ = 0;  // counted for the service manager
   bool done_ = false;

@@ -1,10 +1,11 @@
 #ifndef COHORT_EVALUATOR_EVALUATOR_OPTIONS_H_
 #define COHORT_EVALUATOR_EVALUATOR_OPTIONS_H_
 
-#include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "common/cluster/role_flags.h"
 
@@ -23,8 +24,15 @@ struct EvaluatorFlags {
   bool once = false;
   uint64_t max_evaluations = 0;  // 0: no limit
   double poll_s = 1;
+  double start_delay_s = 0;  // before the first evaluation
+  double throttle_s = 0;     // from the begin of an evaluation to that of the next
+  std::string exporters;     // "latest,best,final"; "": none
+  uint64_t exports_to_keep = 5;
   double wait_s = 0;  // how long the task waits for a new checkpoint; 0: forever
 };
+
+// The names in --exporters. Errors: InvalidArgument (exit 64) for another name.
+absl::StatusOr<std::vector<std::string>> ExportersOf(const std::string& list);
 
 // Errors: InvalidArgument (exit 64) for an invalid value.
 absl::Status CheckEvaluatorFlags(const EvaluatorFlags& flags);

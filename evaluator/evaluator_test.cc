@@ -8,6 +8,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
@@ -22,6 +23,7 @@
 #include "common/os/directory.h"
 #include "common/schema/class_registry.h"
 #include "common/testing/directory_test_util.h"
+#include "evaluator/evaluator_options.h"
 #include "proto/checkpoint.pb.h"
 
 namespace cohort {
@@ -266,6 +268,72 @@ TEST_CASE_METHOD(Fixture, "only the newest, a limited number, only once") {
     CHECK(evaluator->done());
     CHECK(lines[0].find("\"step\":300") != std::string::npos);
   }
+}
+
+TEST_CASE_METHOD(Fixture, "evaluations wait as the flags say, and the last one does not") {
+  Evaluator::Options options = Options();
+  options.throttle = std::chrono::seconds(1000);
+  auto evaluator = Create(options);
+  Write(1, 0);
+  CHECK(Poll(evaluator.get()));
+  Write(2, 0);
+  Write(3, 0);
+  CHECK_FALSE(Poll(evaluator.get()));
+  Write(4, 0, /*finished=*/true);
+  CHECK(Poll(evaluator.get()));
+  CHECK(evaluator->done());
+  CHECK(lines.size() == 2);
+  CHECK(lines[1].find("\"step\":400") != std::string::npos);
+
+  options.start_delay = std::chrono::seconds(1000);
+  Write(5, 0);
+  auto later = Create(options);
+  CHECK_FALSE(Poll(later.get()));
+}
+
+TEST_CASE_METHOD(Fixture, "exporters write the weights of evaluated checkpoints") {
+  const std::string logs = directory / "logs";
+  Evaluator::Options options = Options();
+  options.exporters = {"latest", "best", "final"};
+  options.exports_to_keep = 2;
+  options.log_dir = logs;
+  Write(1, 3);
+  {
+    auto evaluator = Create(options);
+    CHECK(Poll(evaluator.get()));
+  }
+  auto evaluator = Create(options);  // it finds the best export again
+  for (uint64_t cut = 2; cut <= 4; ++cut) {
+    Write(cut, cut == 3 ? 0.0F : 5.0F, /*finished=*/cut == 4);
+    CHECK(Poll(evaluator.get()));
+  }
+  const auto exports = [&](const std::string& exporter) {
+    std::set<std::string> names;
+    std::error_code ignored;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(logs + "/export/" + exporter, ignored)) {
+      names.insert(entry.path().filename().string());
+    }
+    return names;
+  };
+  CHECK(exports("latest") == std::set<std::string>{"ckpt-0-1-3", "ckpt-0-1-4"});
+  CHECK(exports("best") == std::set<std::string>{"ckpt-0-1-1", "ckpt-0-1-3"});
+  CHECK(exports("final") == std::set<std::string>{"ckpt-0-1-4"});
+  const auto reader = SafetensorsReader::Open(logs + "/export/best/ckpt-0-1-1/model.safetensors");
+  REQUIRE(reader.ok());
+  std::set<std::string> names;
+  for (const TensorInfo& info : (*reader)->tensors()) names.insert(info.name);
+  CHECK(names == std::set<std::string>{"embedding/embeddings", "dense/kernel", "dense/bias"});
+  float bias = 0;
+  REQUIRE((*reader)->ReadBytes(*(*reader)->Find("dense/bias"), 0, 4, &bias).ok());
+  CHECK(bias == 3);
+
+  EvaluatorFlags flags;
+  flags.exporters = "latest,nothing";
+  CHECK_THAT(std::string(CheckEvaluatorFlags(flags).message()),
+             Catch::Contains("\"nothing\" is none of latest, best, final"));
+  flags.exporters = "latest";
+  CHECK_THAT(std::string(CheckEvaluatorFlags(flags).message()), Catch::Contains("--log_dir"));
 }
 
 // The status page of the admin port.

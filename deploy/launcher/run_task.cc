@@ -79,6 +79,10 @@ constexpr ForwardedFlag kForwarded[] = {
     {"max_evaluations", false, kEvaluator, "evaluator: end after this many evaluations"},
     {"latest_only", true, kEvaluator, "evaluator: skip all but the newest checkpoint"},
     {"poll_s", false, kEvaluator, "evaluator: seconds between looks at the directory"},
+    {"start_delay_s", false, kEvaluator, "evaluator: seconds before the first evaluation"},
+    {"throttle_s", false, kEvaluator, "evaluator: seconds from one evaluation to the next"},
+    {"exporters", false, kEvaluator, "evaluator: a list of latest, best, final"},
+    {"exports_to_keep", false, kEvaluator, "evaluator: exports of latest and best that are kept"},
     {"wait_s", false, kEvaluator, "evaluator: seconds without a new checkpoint, then end"},
 };
 
