@@ -42,6 +42,16 @@ double JobConsole::steps_per_second() const {
   return steps_per_second_;
 }
 
+void JobConsole::SetPace(double rate) {
+  MutexLock lock(&mu_);
+  pace_ = rate;
+}
+
+double JobConsole::pace() const {
+  MutexLock lock(&mu_);
+  return pace_;
+}
+
 bool JobConsole::BeginEnd() {
   MutexLock lock(&mu_);
   if (std::exchange(ending_, true)) return false;

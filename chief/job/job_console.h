@@ -34,6 +34,10 @@ class JobConsole {
   // The speed of the training, as it was measured last.
   void SetStepsPerSecond(double rate);
   double steps_per_second() const;
+  // Steps per second in the last half minute, with pauses: the time left follows from it. 0:
+  // unknown.
+  void SetPace(double rate);
+  double pace() const;
   // The outcome is known, and the job is ending. Returns false if that was already known.
   bool BeginEnd();
 
@@ -47,6 +51,7 @@ class JobConsole {
   std::string waiting_for_ ABSL_GUARDED_BY(mu_);
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
   double steps_per_second_ ABSL_GUARDED_BY(mu_) = 0;
+  double pace_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace cohort

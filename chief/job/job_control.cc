@@ -97,6 +97,9 @@ json StatusJson(const JobStatus& status) {
   // People count epochs from 1.
   out["epoch"] = std::min(state.epoch + 1, std::max<uint64_t>(status.epochs, 1));
   out["step"] = state.steps;
+  out["seconds_left"] = status.pace > 0 && state.steps < status.steps
+                            ? json(static_cast<double>(status.steps - state.steps) / status.pace)
+                            : json();
   out["timeline"] = state.timeline;
   out["generation"] = state.generation;
   out["queued"] = state.queued;

@@ -34,6 +34,7 @@ struct JobStatus {
   uint64_t epochs = 0;   // that the job asks for
   uint64_t steps = 0;    // that these epochs have
   double steps_per_second = 0;
+  double pace = 0;  // steps per second with pauses, from which the time left follows; 0: unknown
   std::optional<double> learning_rate;    // in force; nullopt: unknown
   std::optional<CoordinatorState> state;  // nullopt: the cluster has not started
   std::string newest_checkpoint;          // its directory; "": none

@@ -75,6 +75,10 @@ TEST_CASE("the status of a job tells what it does, and who is there") {
   REQUIRE(status["epoch"] == 2);
   REQUIRE(status["step"] == 23);
   REQUIRE(status["steps_per_second"] == 12.5);
+  REQUIRE(status["seconds_left"].is_null());
+  job.now.pace = 0.5;
+  REQUIRE(Ask(&job, "status").value()["seconds_left"] == 2.0 * (job.now.steps - 23));
+  job.now.pace = 0;
   REQUIRE(status["workers"][0]["connected"] == true);
   REQUIRE(status["workers"][1]["connected"] == false);
   REQUIRE(status["servers"][1]["connected"] == false);

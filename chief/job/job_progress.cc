@@ -90,6 +90,7 @@ void JobProgress::MeasurePace(const CoordinatorState& state) {
   const double weight = pace_ == 0 ? 1 : 1 - std::exp(-seconds / kPaceSeconds);
   pace_ += weight * (RateSince(last_pace_, state) - pace_);
   last_pace_ = MarkOf(state);
+  console_->SetPace(pace_);
 }
 
 void JobProgress::EndEpoch(const CoordinatorState& state, uint64_t epoch, double steps_per_second) {

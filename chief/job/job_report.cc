@@ -174,8 +174,8 @@ std::string JobReport::Text() const {
     const std::string best = best_checkpoint.empty()
                                  ? ""
                                  : Line("best", fmt::format("{}: {}", best_checkpoint, best_text));
-    return fmt::format("this job is finished: {} has its last checkpoint (step {})\n{}", checkpoint,
-                       *found_finished, best);
+    return fmt::format("this job is finished: {} has its last checkpoint (step {})\n{}{}",
+                       checkpoint, *found_finished, best, page.empty() ? "" : Line("page", page));
   }
   return fmt::format("\n{}{}{}\nSince this chief started:\n{}\nWhere the variables were:\n{}\n{}{}",
                      MetricsLine("training", training) + MetricsLine("validation", validation),

@@ -197,6 +197,7 @@ absl::StatusOr<JobReport> JobRunner::RunPlan() {
     report.best_checkpoint = directory_->PathOf(manifest.best().checkpoint());
     report.best_text = BestText(manifest.best());
   }
+  WriteMissingReport(&report);
   return report;
 }
 
@@ -385,17 +386,45 @@ absl::StatusOr<std::unique_ptr<JobDirectory>> JobRunner::TakeDirectory() {
   return JobDirectory::Take(std::move(options), plan_.get());
 }
 
+std::string JobRunner::LogDirectory() const {
+  return options_.log_dir.empty() ? plan_->spec().report().log_dir() : options_.log_dir;
+}
+
 absl::Status JobRunner::OpenMetricsLog() {
-  const std::string log_dir =
-      options_.log_dir.empty() ? plan_->spec().report().log_dir() : options_.log_dir;
+  const std::string log_dir = LogDirectory();
   if (log_dir.empty()) return absl::OkStatus();
   // That of an earlier end would be taken for this job's.
   RemoveFile(JoinPath(log_dir, kSummaryName)).IgnoreError();
   return TempFailIfDiskFull(metrics_log_.Open(log_dir, options_.clock));
 }
 
+void JobRunner::OpenRunEvents() {
+  const std::string log_dir = LogDirectory();
+  if (log_dir.empty()) return;
+  const std::optional<TensorBoardSettings> settings = TensorBoardOf(plan_->spec());
+  if (!settings.has_value()) return;
+  events_ = std::make_unique<RunEvents>(log_dir, options_.clock, options_.log);
+  if (!directory_->continuation().has_value()) {
+    events_->Begin(plan_->keys());
+    if (settings->graph) events_->WriteGraph(plan_->model().summary);
+  }
+  if (settings->histograms_every == 0 && settings->embeddings_every == 0) return;
+  WeightRecorder::Options options{.log_dir = log_dir,
+                                  .histograms_every = settings->histograms_every,
+                                  .embeddings_every = settings->embeddings_every,
+                                  .embeddings = {},
+                                  .metadata = settings->metadata,
+                                  .clock = options_.clock,
+                                  .log = options_.log};
+  for (const v1::VariableSpec& variable : plan_->model().variables) {
+    if (variable.name().ends_with("/embeddings")) options.embeddings.push_back(variable.name());
+  }
+  weights_ = std::make_unique<WeightRecorder>(std::move(options));
+}
+
 absl::StatusOr<JobReport> JobRunner::RunInDirectory() {
   COHORT_RETURN_IF_ERROR(OpenMetricsLog());
+  OpenRunEvents();
   StartControl();
   if (BestRule rule = RuleOfJob(plan_->spec()); !rule.metric.empty()) {
     rule.comparable = [this](const auto& other) { return plan_->HasValidationDataOf(other); };
@@ -427,6 +456,8 @@ absl::StatusOr<JobReport> JobRunner::RunInDirectory() {
                 .write_file = [this](const CallbackFile& file) { WriteCallbackFile(file); }},
                walk_options);
   COHORT_RETURN_IF_ERROR(walk.Run());
+  if (weights_ != nullptr) weights_->Finish();
+  if (events_ != nullptr) events_->End();
   COHORT_ASSIGN_OR_RETURN(JobReport report, MakeReport(*cluster, walk));
   const absl::Status ended = cluster->Shutdown("the job is finished", /*job_finished=*/true);
   // An interrupt at this point also ends the tasks. The job is still finished.
@@ -524,6 +555,13 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
   };
   options.on_committed = [this](const v1::Manifest& manifest) {
     if (best_ != nullptr) best_->keeper()->Committed(manifest);
+    // A checkpoint inside an epoch has metrics or closures of it.
+    const bool at_end =
+        manifest.chief().metrics_size() == 0 && manifest.chief().pending_size() == 0;
+    if (weights_ != nullptr && at_end) {
+      weights_->Committed(directory_->PathOf(IdOf(manifest).ToString()), manifest.epoch(),
+                          manifest.step());
+    }
   };
   return options;
 }
@@ -632,7 +670,31 @@ void JobRunner::WriteReport(JobReport* report) const {
   const std::string& directory = report->metrics_log.directory;
   if (directory.empty()) return;
   report->page = JoinPath(directory, kPageName);
-  RunSummary summary = report->Summary();
+  WriteSummary(report->Summary(), report);
+}
+
+// The chief of the last step may have died between its last commit and its report.
+void JobRunner::WriteMissingReport(JobReport* report) const {
+  const std::string directory = LogDirectory();
+  if (directory.empty()) return;
+  std::error_code ignored;
+  const bool logged = std::filesystem::exists(JoinPath(directory, kMetricsName), ignored);
+  if (!logged || std::filesystem::exists(JoinPath(directory, kSummaryName), ignored)) return;
+  report->page = JoinPath(directory, kPageName);
+  RunSummary summary;
+  summary.outcome = "finished";
+  summary.steps = report->found_finished.value_or(0);
+  summary.facts = {{"checkpoint", report->checkpoint}};
+  if (!report->best_checkpoint.empty()) {
+    summary.facts.emplace_back("best",
+                               fmt::format("{}: {}", report->best_checkpoint, report->best_text));
+  }
+  summary.text = report->Text();
+  WriteSummary(std::move(summary), report);
+}
+
+void JobRunner::WriteSummary(RunSummary summary, JobReport* report) const {
+  const std::string directory = LogDirectory();
   summary.job = plan_->spec().name();
   summary.unix_seconds = static_cast<double>(options_.clock->UnixMicros()) / 1e6;
   summary.lower_is_better = MetricsToMinimize(plan_->spec());
@@ -695,6 +757,7 @@ JobStatus JobRunner::Status() const {
   status.steps = asked.steps;
   if (asked.paused) status.activity = "paused";
   status.steps_per_second = console_.steps_per_second();
+  if (status.activity != "paused") status.pace = console_.pace();
   if (const auto cluster = coordinator()) {
     status.state = cluster->state();
     status.newest_checkpoint = cluster->newest_checkpoint();

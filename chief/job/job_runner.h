@@ -20,6 +20,8 @@
 #include "chief/job/job_report.h"
 #include "chief/job/job_walk.h"
 #include "chief/job/metrics_log.h"
+#include "chief/job/run_events.h"
+#include "chief/job/weight_recorder.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/mutex.h"
@@ -144,7 +146,10 @@ class JobRunner : public ControlledJob {
   // another kind.
   void ReportDifferences(const std::string& checkpoint);
   absl::StatusOr<JobReport> RunInDirectory();
+  std::string LogDirectory() const;  // "": the job has none
   absl::Status OpenMetricsLog();
+  // Begins what TensorBoard shows besides metrics.
+  void OpenRunEvents();
   // True if replicas sum dense gradients in a ring (`strategy.communication`).
   bool UsesRing() const;
   CoordinatorOptions MakeCoordinatorOptions();
@@ -158,6 +163,9 @@ class JobRunner : public ControlledJob {
   // Writes the report to the log directory, for programs and as a page. The job does without if
   // that fails.
   void WriteReport(JobReport* report) const;
+  // Reports a job that was found finished, unless its directory has a report.
+  void WriteMissingReport(JobReport* report) const;
+  void WriteSummary(RunSummary summary, JobReport* report) const;
   void ReportOutcome(const absl::StatusOr<JobReport>& outcome);
 
   const JobRunnerOptions options_;
@@ -173,6 +181,8 @@ class JobRunner : public ControlledJob {
   std::unique_ptr<JobDirectory> directory_;
   std::unique_ptr<BestTracker> best_;          // null: without keep_best
   std::unique_ptr<EpochCallbacks> callbacks_;  // null: without callbacks
+  std::unique_ptr<RunEvents> events_;          // null: without the callback TensorBoard
+  std::unique_ptr<WeightRecorder> weights_;    // null: if nothing of the weights is reported
 
   std::atomic<bool> interrupted_{false};
   std::atomic<bool> has_directory_{false};  // it is locked, and its checkpoints are read

@@ -466,7 +466,7 @@ const Case kCases[] = {
     {"{epochs: 2}", "{callbacks: [{ModelCheckpoint: {filepath: best.keras}}]}"},
     {"{epochs: 2}", "{callbacks: [{ModelCheckpoint: {filepath: d}}]}"},
     {"{epochs: 2}", "{callbacks: [{ModelCheckpoint: {save_freq: often}}]}"},
-    {"{epochs: 2}", "{callbacks: [{TensorBoard: {histogram_freq: 1}}]}"},
+    {"{epochs: 2}", "{callbacks: [{TensorBoard: {profile_batch: 1}}]}"},
     {"{epochs: 2}", "{epochs: 2}\ninit_from: a\ninitial_weights: {path: b}"},
     {"{directory: c}", "{max_to_keep: 0}"},
     {"{directory: c}", "{every_seconds: -1}"},

@@ -1,33 +1,16 @@
 #include "common/report/event_file.h"
 
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-#include <google/protobuf/wire_format_lite.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <functional>
 
 #include "common/base/crc32c.h"
 #include "common/base/status.h"
 #include "common/os/identity.h"
+#include "common/report/wire_text.h"
 
 namespace cohort {
 namespace {
-
-using google::protobuf::internal::WireFormatLite;
-using google::protobuf::io::CodedOutputStream;
-using google::protobuf::io::StringOutputStream;
-
-std::string Encode(const std::function<void(CodedOutputStream*)>& write) {
-  std::string bytes;
-  {
-    StringOutputStream stream(&bytes);
-    CodedOutputStream out(&stream);
-    write(&out);
-  }
-  return bytes;
-}
 
 std::string EncodeValue(const std::string& tag, double value) {
   return Encode([&](CodedOutputStream* out) {
@@ -64,16 +47,28 @@ absl::Status EventFileWriter::Begin() {
 }
 
 absl::Status EventFileWriter::Add(int64_t step, const Scalars& scalars) {
-  COHORT_RETURN_IF_ERROR(Begin());
+  std::vector<std::string> values;
+  for (const auto& [tag, value] : scalars) values.push_back(EncodeValue(tag, value));
+  return AddValues(step, values);
+}
+
+absl::Status EventFileWriter::AddValues(int64_t step, const std::vector<std::string>& values) {
   const std::string summary = Encode([&](CodedOutputStream* out) {
-    for (const auto& [tag, value] : scalars) {
-      WireFormatLite::WriteBytes(1, EncodeValue(tag, value), out);
-    }
+    for (const std::string& value : values) WireFormatLite::WriteBytes(1, value, out);
   });
+  return AddField(step, 5, summary);
+}
+
+absl::Status EventFileWriter::AddGraph(const std::string& graph_def) {
+  return AddField(0, 4, graph_def);
+}
+
+absl::Status EventFileWriter::AddField(int64_t step, int field, const std::string& bytes) {
+  COHORT_RETURN_IF_ERROR(Begin());
   return WriteRecord(Encode([&](CodedOutputStream* out) {
     WireFormatLite::WriteDouble(1, static_cast<double>(clock_->UnixMicros()) / 1e6, out);
     WireFormatLite::WriteInt64(2, step, out);
-    WireFormatLite::WriteBytes(5, summary, out);
+    WireFormatLite::WriteBytes(field, bytes, out);
   }));
 }
 

@@ -25,6 +25,7 @@ using Scalars = std::vector<std::pair<std::string, double>>;
 //   repeated { uint64 length, uint32 masked crc32c of the length,
 //              bytes,         uint32 masked crc32c of the bytes }
 //   bytes = Event { double wall_time = 1; int64 step = 2; string file_version = 3;
+//                   bytes graph_def = 4;
 //                   Summary summary = 5 { repeated Value value = 1 { string tag = 1;
 //                                                                    float simple_value = 2; } } }
 //
@@ -40,9 +41,16 @@ class EventFileWriter {
   // nothing of the event, and later calls may succeed.
   absl::Status Add(int64_t step, const Scalars& scalars);
 
+  // The same for values as common/report/summary_values.h makes them.
+  absl::Status AddValues(int64_t step, const std::vector<std::string>& values);
+  // The graph of the run (GraphDefOf).
+  absl::Status AddGraph(const std::string& graph_def);
+
   const std::string& path() const { return path_; }
 
  private:
+  // Writes an event with one field besides its step.
+  absl::Status AddField(int64_t step, int field, const std::string& bytes);
   // Creates the file and writes its version.
   absl::Status Begin();
   absl::Status WriteRecord(std::string_view event);

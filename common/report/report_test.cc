@@ -12,6 +12,7 @@
 #include "common/base/exit_code.h"
 #include "common/report/progress.h"
 #include "common/report/reporter.h"
+#include "common/report/summary_values.h"
 #include "common/testing/directory_test_util.h"
 
 namespace cohort {
@@ -104,6 +105,31 @@ TEST_CASE("files for TensorBoard", "[.files]") {
   // Another incarnation of the process reports to the same directory.
   auto again = Reporter::Open(directory, &clock);
   REQUIRE((*again)->Report({"train", "epoch", 2, uint64_t{1} << 40, {{"loss", -1}}}).ok());
+
+  EventFileWriter more(std::string(directory) + "/more", &clock);
+  Histogram histogram;
+  for (int i = 0; i <= 60; ++i) histogram.AddRange(i);
+  for (int i = 0; i <= 60; ++i) histogram.Add(i);
+  Histogram equal;
+  for (int i = 0; i < 4; ++i) equal.AddRange(2);
+  for (int i = 0; i < 4; ++i) equal.Add(2);
+  REQUIRE(more.AddValues(7, {HistogramValue("dense/kernel/histogram", histogram),
+                             HistogramValue("equal", equal), HistogramValue("none", {})})
+              .ok());
+  REQUIRE(
+      more.AddGraph(GraphDefOf(
+                        {{.name = "x", .op = "InputLayer", .inputs = {}, .device = {}, .dims = {4}},
+                         {.name = "dense",
+                          .op = "Dense",
+                          .inputs = {"x"},
+                          .device = "cpu:1",
+                          .dims = {3},
+                          .params = 15}}))
+          .ok());
+  REQUIRE(
+      more.AddValues(0, {HparamsBegin({{"seed", 1.0}, {"amsgrad", false}, {"loss", "mse"}}, 1000)})
+          .ok());
+  REQUIRE(more.AddValues(0, {HparamsEnd(2000)}).ok());
 }
 
 TEST_CASE("a torn last line is completed before the next one") {

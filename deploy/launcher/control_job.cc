@@ -1,12 +1,14 @@
 #include "deploy/launcher/control_job.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
+#include "common/report/progress.h"
 #include "common/rpc/admin/admin_client.h"
 
 namespace cohort {
@@ -104,9 +106,14 @@ std::string StatusText(const json& s) {
   line("job", s.value("job", ""));
   line("activity", s.value("activity", ""));
   if (s.contains("step")) {
-    line("progress", fmt::format("epoch {} of {}, step {} of {}, {:.1f} steps/s", number("epoch"),
-                                 number("epochs"), number("step"), number("steps"),
-                                 s.value("steps_per_second", 0.0)));
+    const bool knows_end = s.contains("seconds_left") && s["seconds_left"].is_number();
+    line("progress",
+         fmt::format(
+             "epoch {} of {}, step {} of {}, {:.1f} steps/s{}", number("epoch"), number("epochs"),
+             number("step"), number("steps"), s.value("steps_per_second", 0.0),
+             knows_end ? fmt::format(", {} left",
+                                     FormatSeconds(std::ceil(s["seconds_left"].get<double>())))
+                       : ""));
     if (s.contains("learning_rate") && s["learning_rate"].is_number()) {
       line("rate", fmt::format("{:.6g}", s["learning_rate"].get<double>()));
     }

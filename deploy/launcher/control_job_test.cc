@@ -65,13 +65,13 @@ TEST_CASE("ctl refuses a wrong command line") {
 TEST_CASE("ctl prints a status for people") {
   REQUIRE(ControlText("status", R"({
     "job": "short", "activity": "training", "epoch": 2, "epochs": 4, "step": 30, "steps": 80,
-    "steps_per_second": 12.25, "strategy": {"mode": "sync", "closures_per_step": 3},
+    "steps_per_second": 12.25, "seconds_left": 3.5, "strategy": {"mode": "sync", "closures_per_step": 3},
     "metrics": {"loss": 0.5, "accuracy": null}, "queued": 7, "in_flight": 2,
     "workers": [{"connected": true}, {"connected": false}], "servers": [{"connected": true}],
     "newest_checkpoint": "/c/ckpt-1-1-0", "waiting_for": "waiting for worker:1, 3 s"})") ==
           "job         short\n"
           "activity    training\n"
-          "progress    epoch 2 of 4, step 30 of 80, 12.2 steps/s\n"
+          "progress    epoch 2 of 4, step 30 of 80, 12.2 steps/s, 4 s left\n"
           "mode        sync, closures_per_step 3\n"
           "metrics     accuracy is not finite, loss 0.5000\n"
           "workers     1 of 2, without worker:1\n"

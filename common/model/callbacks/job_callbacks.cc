@@ -134,17 +134,30 @@ CallbackClass TensorBoardCallback() {
   return {
       .schema =
           {.name = "TensorBoard",
-           .doc = "Sets keys of `report`: files of TensorBoard with the metrics.",
+           .doc =
+               "Sets keys of `report`: files of TensorBoard with the metrics. With it TensorBoard "
+               "also shows the hyper-parameters, the graph, histograms and embeddings.",
            .arguments =
                {String("log_dir", "`report.log_dir`; none: that of the job, or `logs`.").Optional(),
-                Planned(Int("histogram_freq", "").Default(0)),
-                Bool("write_graph", "Has no effect: no graph is written.").Default(true),
+                Int("histogram_freq",
+                    "Epochs between histograms of all variables, which are made of the "
+                    "checkpoints at the end of epochs; 0: none.")
+                    .Default(0)
+                    .AtLeast(0),
+                Bool("write_graph", "Shows the graph of the layers.").Default(true),
                 Planned(Bool("write_images", "").Default(false)),
                 Bool("write_steps_per_second", "Has no effect: the speed is always written.")
                     .Default(false),
                 String("update_freq", "`epoch`, or steps: `report.every_steps`.").Default("epoch"),
                 Planned(Int("profile_batch", "").Default(0)),
-                Planned(Int("embeddings_freq", "").Default(0)), Planned("embeddings_metadata")}},
+                Int("embeddings_freq",
+                    "Epochs between copies of the embeddings for the projector, made of "
+                    "checkpoints, too; 0: none.")
+                    .Default(0)
+                    .AtLeast(0),
+                String("embeddings_metadata",
+                       "A file with a line for each row of all embeddings, relative to log_dir.")
+                    .Optional()}},
       .apply = [](const Config& config, v1::JobSpec* job) -> absl::Status {
         v1::ReportSpec* const report = job->mutable_report();
         const std::string& frequency = config.String("update_freq");
