@@ -45,7 +45,7 @@ void AddJobMetrics(const Add& metrics) {
       counter(&CoreCounters::mixed));
   add("cohort_chief_duplicates_total", "Push sections refused as duplicates.",
       counter(&CoreCounters::duplicates));
-  add("cohort_chief_not_finite_total", "Closures with an infinite or NaN loss or metric.",
+  add("cohort_chief_not_finite_total", "Closures with an infinite or NaN loss.",
       counter(&CoreCounters::not_finite));
   add("cohort_chief_max_staleness", "Largest staleness of a push.",
       counter(&CoreCounters::max_staleness));

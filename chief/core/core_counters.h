@@ -54,7 +54,7 @@ struct StepCounters {
 // Owned by Settlement.
 struct SettlementCounters {
   uint64_t settle_records = 0;
-  uint64_t not_finite = 0;             // closures with an infinite or NaN metric
+  uint64_t not_finite = 0;             // closures with an infinite or NaN loss
   uint64_t first_not_finite_step = 0;  // valid if not_finite > 0
 };
 

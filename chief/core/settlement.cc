@@ -61,12 +61,15 @@ bool Settlement::Finish(uint64_t id, bool training, const v1::ClosureResult& res
   if (training) {
     bool finite = true;
     for (const v1::MetricValue& value : result.metrics()) {
+      const bool is_loss = value.name() == kLossMetric;
       const auto folded = metrics_.find(value.name());
       if (folded == metrics_.end()) {
-        finite =
-            metrics_.emplace(value.name(), MetricFromProto(value)).first->second.finite() && finite;
+        const MetricState& state =
+            metrics_.emplace(value.name(), MetricFromProto(value)).first->second;
+        finite = finite && (!is_loss || state.finite());
       } else {
-        finite = FoldMetricValue(value, &folded->second) && finite;
+        const bool part_is_finite = FoldMetricValue(value, &folded->second);
+        finite = finite && (!is_loss || part_is_finite);
       }
     }
     steps_ += result.steps();

@@ -111,18 +111,22 @@ TEST_CASE("a metric with vectors is folded once per closure, and survives a cut"
   check(restored.metrics().at("range"));
 }
 
-TEST_CASE("figures that are infinite or no number are counted, with the step of the first") {
+TEST_CASE("losses that are infinite or no number are counted, with the step of the first") {
   Parts p;
   Settlement s(&p.outbox, 50'000);
   s.Reset(1, 1, {});
   CHECK(s.Finish(1, true, ResultOf(1)));
   CHECK(s.Finish(2, false, ResultOf(NAN)));  // an evaluation's are not the training's
+  v1::ClosureResult metric = ResultOf(1);
+  *metric.add_metrics() = ResultOf(NAN).metrics(0);
+  metric.mutable_metrics(1)->set_name("r");  // says nothing about the weights
+  CHECK(s.Finish(5, true, std::move(metric)));
   CHECK(s.counters().not_finite == 0);
   CHECK(s.Finish(3, true, ResultOf(HUGE_VAL)));
   CHECK(s.Finish(4, true, ResultOf(NAN)));
   CHECK(!s.Finish(4, true, ResultOf(NAN)));
   CHECK(s.counters().not_finite == 2);
-  CHECK(s.counters().first_not_finite_step == 2);
+  CHECK(s.counters().first_not_finite_step == 3);
 }
 
 TEST_CASE("records come at most once per interval, or when forced") {

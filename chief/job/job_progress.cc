@@ -122,20 +122,34 @@ Progress JobProgress::ProgressOf(const CoordinatorState& state, uint64_t epoch, 
   return progress;
 }
 
+// A metric that is NaN does not mean that the training has failed.
+void JobProgress::WarnOfMetrics(const CoordinatorState& state) {
+  if (warned_of_metric_) return;
+  const auto wrong = std::ranges::find_if(state.metrics, [](const MetricState& metric) {
+    return metric.name != kLossMetric && !metric.finite();
+  });
+  if (wrong == state.metrics.end()) return;
+  warned_of_metric_ = true;
+  log_->Warning("metric_not_finite", {{"metric", wrong->name}, {"step", state.steps}});
+  console_->Print(
+      fmt::format("warning: the metric {} is infinite or NaN at step {}. The loss does "
+                  "not depend on it; training continues",
+                  wrong->name, state.steps));
+}
+
 void JobProgress::WarnIfNotFinite(const CoordinatorState& state) {
-  if (state.counters.not_finite == 0 || warned_not_finite_) return;
+  if (state.counters.not_finite == 0) return WarnOfMetrics(state);
+  if (warned_not_finite_) return;
   warned_not_finite_ = true;
   const uint64_t step = state.counters.first_not_finite_step;
   const uint64_t first = schedule_->first_place;
   const uint64_t epoch = schedule_->EpochOf(std::max(step, first + 1) - 1) + 1;
-  const auto wrong = std::find_if(state.metrics.begin(), state.metrics.end(),
-                                  [](const MetricState& m) { return !m.finite(); });
-  const std::string name = wrong == state.metrics.end() ? "loss" : wrong->name;
-  log_->Warning("not_finite", {{"metric", name}, {"epoch", epoch}, {"step", step}});
+  log_->Warning("not_finite", {{"metric", kLossMetric}, {"epoch", epoch}, {"step", step}});
   console_->Print(fmt::format(
-      "warning: {} is infinite or NaN at step {}, epoch {}. The weights will probably stay so; "
-      "training continues. Try a smaller learning rate, and look for very large values in the data",
-      name, step, epoch));
+      "warning: the loss is infinite or NaN at step {}, epoch {}. The weights will probably stay "
+      "so; training continues. Try a smaller learning rate, and look for NaN and very large values "
+      "in the data",
+      step, epoch));
 }
 
 }  // namespace cohort

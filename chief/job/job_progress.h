@@ -65,6 +65,7 @@ class JobProgress {
   void MeasureRate(const CoordinatorState& state);
   // Warns once. Training continues, as it does in Keras.
   void WarnIfNotFinite(const CoordinatorState& state);
+  void WarnOfMetrics(const CoordinatorState& state);
 
   const JobSchedule* const schedule_;
   const Options options_;
@@ -80,6 +81,7 @@ class JobProgress {
   Mark last_pace_;
   double pace_ = 0;  // steps per second; 0: unknown
   bool warned_not_finite_ = false;
+  bool warned_of_metric_ = false;
 };
 
 // Returns the values of the metrics, by name.

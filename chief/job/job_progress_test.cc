@@ -117,7 +117,17 @@ TEST_CASE("a loss that is not finite gets one warning") {
   state.counters.first_not_finite_step = 103;
   shown.progress.Update(state, 1);
   shown.progress.Update(state, 1);
-  CHECK(shown.Has("loss is infinite or NaN at step 103, epoch 2"));
+  CHECK(shown.Has("the loss is infinite or NaN at step 103, epoch 2"));
+  CHECK(shown.log_text.find("not_finite") == shown.log_text.rfind("not_finite"));
+}
+
+TEST_CASE("a metric that is not finite gets another warning, which does not fear for the weights") {
+  Shown shown;
+  CoordinatorState state = At(105);
+  state.metrics.push_back(MeanState("r", std::numeric_limits<double>::quiet_NaN(), 1));
+  shown.progress.Update(state, 1);
+  shown.progress.Update(state, 1);
+  CHECK(shown.Has("the metric r is infinite or NaN at step 105. The loss does not depend on it"));
   CHECK(shown.log_text.find("not_finite") == shown.log_text.rfind("not_finite"));
 }
 

@@ -1,5 +1,6 @@
 #include "chief/job/job_report.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "chief/job/job_control.h"
@@ -29,6 +30,18 @@ std::string LinesText(const Lines& lines) {
 
 std::string MetricsLine(std::string_view what, const std::vector<MetricState>& metrics) {
   return metrics.empty() ? "" : Line(what, FormatMetrics(ValuesOf(metrics)));
+}
+
+// A job whose loss is lost ends as any other one does.
+std::string LossWarning(const std::vector<MetricState>& training) {
+  const auto lost = std::ranges::find_if(training, [](const MetricState& metric) {
+    return metric.name == kLossMetric && !metric.finite();
+  });
+  return lost == training.end()
+             ? ""
+             : Line("warning",
+                    "the loss is infinite or NaN, and the weights probably, too: "
+                    "continue from an earlier checkpoint with a smaller learning rate");
 }
 
 Lines WholeLife(const JobReport& r) {
@@ -141,7 +154,7 @@ JobReport::Lines JobReport::Facts() const {
 
 RunSummary JobReport::Summary() const {
   RunSummary summary;
-  summary.outcome = "finished";
+  summary.outcome = failed.empty() ? "finished" : "failed: " + failed;
   summary.steps = steps;
   summary.training_seconds = trained.seconds;
   if (trained.seconds > 0) {
@@ -177,12 +190,15 @@ std::string JobReport::Text() const {
     return fmt::format("this job is finished: {} has its last checkpoint (step {})\n{}{}",
                        checkpoint, *found_finished, best, page.empty() ? "" : Line("page", page));
   }
-  return fmt::format("\n{}{}{}\nSince this chief started:\n{}\nWhere the variables were:\n{}\n{}{}",
-                     MetricsLine("training", training) + MetricsLine("validation", validation),
-                     LinesText(WholeLife(*this)),
-                     Line("settings", Count(steps_per_closure, "step") + " per closure"),
-                     LinesText(ThisChief(*this)), shard_plan,
-                     page.empty() ? "" : Line("page", page), MetricsLogLine(metrics_log));
+  return fmt::format(
+      "\n{}{}{}{}\nSince this chief started:\n{}\nWhere the variables were:\n{}\n{}{}",
+      failed.empty() ? "" : Line("failed", failed),
+      MetricsLine("training", training) + MetricsLine("validation", validation) +
+          LossWarning(training),
+      LinesText(WholeLife(*this)),
+      Line("settings", Count(steps_per_closure, "step") + " per closure"),
+      LinesText(ThisChief(*this)), shard_plan, page.empty() ? "" : Line("page", page),
+      MetricsLogLine(metrics_log));
 }
 
 }  // namespace cohort

@@ -39,6 +39,8 @@ struct JobReport {
   // finished.
   std::optional<uint64_t> found_finished;
 
+  std::string failed;  // why the job ended before its end; "": it is finished
+
   // These cover the time since this chief started.
   EpochRunner::Figures trained;
   CoordinatorState state;  // its lost tasks, rollbacks and chief restarts cover the whole job

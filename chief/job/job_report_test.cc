@@ -1,6 +1,7 @@
 #include "chief/job/job_report.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "proto/checkpoint.pb.h"
 
@@ -49,6 +50,19 @@ TEST_CASE("a report covers the whole job, and names what only this chief counted
           Contains("storage     3 checkpoints committed, 7 fsyncs of the chief during training; "
                    "checkpoints held closures back for 0.00 s\n") &&
           Contains("the table"));
+}
+
+TEST_CASE("a report says that the loss is lost, and why a job ended before its end") {
+  JobReport report = Report();
+  CHECK(report.Summary().outcome == "finished");
+  CHECK_THAT(report.Text(), !Contains("warning") && !Contains("failed"));
+  report.training = {MeanState("loss", NAN, 4), MeanState("accuracy", 1, 1)};
+  CHECK_THAT(report.Text(), Contains("warning     the loss is infinite or NaN"));
+  report.training = {MeanState("loss", 1, 4), MeanState("r", NAN, 1)};
+  CHECK_THAT(report.Text(), !Contains("warning"));
+  report.failed = "TerminateOnNaN: step 2";
+  CHECK(report.Summary().outcome == "failed: TerminateOnNaN: step 2");
+  CHECK_THAT(report.Text(), Contains("failed      TerminateOnNaN: step 2\n"));
 }
 
 TEST_CASE("a report says what the order of updates has cost") {

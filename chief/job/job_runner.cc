@@ -151,7 +151,9 @@ void JobRunner::TakeReplicasLeft() {
 }
 
 void JobRunner::WriteCallbackFile(const CallbackFile& file) {
-  const absl::Status written = WriteFileAtomically(file.path, file.text);
+  const std::string directory = std::filesystem::path(file.path).parent_path().string();
+  absl::Status written = directory.empty() ? absl::OkStatus() : MakeDirectories(directory);
+  if (written.ok()) written = WriteFileAtomically(file.path, file.text);
   if (written.ok()) return;
   options_.log->Failure(LogLevel::kWarning, "callback_file_not_written", written);
   console_.Print(fmt::format("warning: {} could not be written: {}", file.path,
@@ -395,6 +397,9 @@ absl::Status JobRunner::OpenMetricsLog() {
   if (log_dir.empty()) return absl::OkStatus();
   // That of an earlier end would be taken for this job's.
   RemoveFile(JoinPath(log_dir, kSummaryName)).IgnoreError();
+  // An evaluator may have opened the file.
+  std::error_code ignored;
+  if (fresh_) std::filesystem::resize_file(JoinPath(log_dir, kMetricsName), 0, ignored);
   return TempFailIfDiskFull(metrics_log_.Open(log_dir, options_.clock));
 }
 
@@ -455,10 +460,14 @@ absl::StatusOr<JobReport> JobRunner::RunInDirectory() {
                 .update_epochs = [this](bool ends) { controls_->UpdateEpochs(ends); },
                 .write_file = [this](const CallbackFile& file) { WriteCallbackFile(file); }},
                walk_options);
-  COHORT_RETURN_IF_ERROR(walk.Run());
+  if (absl::Status ran = walk.Run(); !ran.ok()) {
+    // No other chief would do better: its page tells why.
+    if (absl::IsInvalidArgument(ran)) MakeReport(*cluster, walk, ran).IgnoreError();
+    return ran;
+  }
   if (weights_ != nullptr) weights_->Finish();
   if (events_ != nullptr) events_->End();
-  COHORT_ASSIGN_OR_RETURN(JobReport report, MakeReport(*cluster, walk));
+  COHORT_ASSIGN_OR_RETURN(JobReport report, MakeReport(*cluster, walk, absl::OkStatus()));
   const absl::Status ended = cluster->Shutdown("the job is finished", /*job_finished=*/true);
   // An interrupt at this point also ends the tasks. The job is still finished.
   if (!ended.ok() && !absl::IsCancelled(ended)) return ended;
@@ -638,8 +647,10 @@ absl::StatusOr<ClusterCoordinator*> JobRunner::StartCluster(JobWalk::Options* wa
 }
 
 absl::StatusOr<JobReport> JobRunner::MakeReport(const ClusterCoordinator& cluster,
-                                                const JobWalk& walk) const {
+                                                const JobWalk& walk,
+                                                const absl::Status& ran) const {
   JobReport report;
+  report.failed = std::string(ran.message());
   report.state = cluster.state();
   report.epochs = report.state.epoch;
   report.steps = report.state.steps;

@@ -158,8 +158,8 @@ class JobRunner : public ControlledJob {
   JobWalk::Options MakeWalkOptions() const;
   // Adds the fields that the coordinator does not know to a manifest. Called on another thread.
   void CompleteManifest(v1::Manifest* manifest) const;
-  absl::StatusOr<JobReport> MakeReport(const ClusterCoordinator& cluster,
-                                       const JobWalk& walk) const;
+  absl::StatusOr<JobReport> MakeReport(const ClusterCoordinator& cluster, const JobWalk& walk,
+                                       const absl::Status& ran) const;
   // Writes the report to the log directory, for programs and as a page. The job does without if
   // that fails.
   void WriteReport(JobReport* report) const;

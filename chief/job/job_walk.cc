@@ -224,7 +224,7 @@ absl::Status JobWalk::CheckFinite(const CoordinatorState& state, uint64_t epoch)
   if (env_.callbacks == nullptr || !env_.callbacks->needs_finite_values()) return absl::OkStatus();
   if (state.counters.not_finite == 0) return absl::OkStatus();
   return InvalidArgument(
-      "TerminateOnNaN: a value is infinite or NaN at step {}, epoch {}. The newest checkpoint is "
+      "TerminateOnNaN: the loss is infinite or NaN at step {}, epoch {}. The newest checkpoint is "
       "{}; continue from one before that step, with a smaller learning rate",
       state.counters.first_not_finite_step, epoch + 1, env_.cluster->newest_checkpoint());
 }

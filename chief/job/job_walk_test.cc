@@ -259,7 +259,7 @@ TEST_CASE("a job gets more epochs while it runs") {
   CHECK(job.cluster.now.epoch == 3);
 }
 
-TEST_CASE("TerminateOnNaN ends the job at a value that is not finite") {
+TEST_CASE("TerminateOnNaN ends the job at a loss that is not finite") {
   WalkedJob job;
   job.Use({*CompleteConfig(CallbackSchemas(), ClassOf("TerminateOnNaN", {}))});
   job.cluster.now.counters.not_finite = 1;
@@ -267,8 +267,8 @@ TEST_CASE("TerminateOnNaN ends the job at a value that is not finite") {
   const absl::Status status = job.Run();
   CHECK(absl::IsInvalidArgument(status));
   CHECK_THAT(std::string(status.message()),
-             Catch::StartsWith("TerminateOnNaN: a value is infinite or NaN at step 2, epoch 1. The "
-                               "newest checkpoint is /c/"));
+             Catch::StartsWith("TerminateOnNaN: the loss is infinite or NaN at step 2, epoch 1. "
+                               "The newest checkpoint is /c/"));
 }
 
 TEST_CASE("a job takes a first checkpoint, trains and validates each epoch, and takes the last") {

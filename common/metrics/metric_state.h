@@ -46,6 +46,9 @@ struct MetricState {
   double Scalar(std::string_view accumulator) const;
 };
 
+// The name of the loss that a job minimizes, among the metrics of a result.
+inline constexpr char kLossMetric[] = "loss";
+
 // A mean. `Mean` reads the accumulators of these names.
 inline constexpr char kTotal[] = "total";
 inline constexpr char kCount[] = "count";

@@ -36,7 +36,8 @@ class BadRun(DirectoryTestCase):
         ran = self.local("run", job + "fit: {epochs: 3}\n")
         self.assertEqual(ran.code, 0, ran.err)  # training continues, as it does in Keras
         warnings = [line for line in ran.out.splitlines() if "warning" in line]
-        self.assertEqual(len(warnings), 1, ran.out)
+        self.assertEqual(len(warnings), 2, ran.out)
+        self.assertRegex(warnings[1], "the loss is infinite or NaN, and the weights probably, too")
         self.assertRegex(warnings[0], r"loss is infinite or NaN at step \d+, epoch 1\..* smaller learning rate")
         with open(self.path("run/tasks/chief-0.log"), encoding="utf-8") as f:
             self.assertEqual(len(re.findall(r" warning chief:0 not_finite metric=loss epoch=1 step=\d+", f.read())), 1)

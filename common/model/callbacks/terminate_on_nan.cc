@@ -6,8 +6,7 @@ namespace cohort {
 CallbackClass TerminateOnNaNCallback() {
   return {
       .schema = {.name = "TerminateOnNaN",
-                 .doc = "The job ends with an error when a metric or the loss of a batch is NaN "
-                        "or infinite.",
+                 .doc = "The job ends with an error when the loss of a batch is NaN or infinite.",
                  .arguments = {}},
       .needs_finite_values = true};
 }
