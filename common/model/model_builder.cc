@@ -245,6 +245,11 @@ class ProgramMaker {
 
   // As in Keras, class weights are for models with one output, and exclude sample weights.
   absl::Status CheckClassWeight() const {
+    for (const auto& [label, weight] : job_.fit().class_weight()) {
+      if (weight >= 0) continue;
+      return InvalidArgument("the weight of class {} is {}, and must not be negative", label,
+                             weight);
+    }
     if (job_.fit().class_weight().empty()) return absl::OkStatus();
     if (graph_.outputs.size() > 1) {
       return InvalidArgument(

@@ -374,6 +374,8 @@ TEST_CASE("weights that do not fit are refused with their line") {
   CHECK(error(", sample_weight: x", "epochs: 1") ==
         "job.yaml:1: layer \"input_layer\" (Input): \"x\" is the sample weight");
   CHECK(error("", "class_weight: {0: 1.0, 2: 3.5}") == "");
+  CHECK_THAT(error("", "class_weight: {2: -1}"),
+             Catch::EndsWith("the weight of class 2 is -1, and must not be negative"));
   CHECK(error("", "class_weight: {cat: 1.0}") ==
         "job.yaml:4: `fit.class_weight`: a class is a number of 0 to 1048575, not \"cat\"");
   CHECK(

@@ -43,7 +43,51 @@ struct JobData {
   // Null if the data is not here.
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> validation;
+  std::vector<std::string> missing;  // "training data: not checked, because ..."
 };
+
+// Words that a transform turns into numbers of another name need no hint.
+void DropTransformed(const v1::DatasetSpec& spec, DataSample* sample) {
+  std::set<std::string> read;
+  for (const v1::ColumnTransform& transform : spec.transforms()) {
+    read.insert(transform.column());
+    read.insert(transform.columns().begin(), transform.columns().end());
+  }
+  std::erase_if(sample->unused, [&](const auto& column) { return read.contains(column.first); });
+}
+
+// "loss: MeanSquaredError; optimizer: Adam, learning rate 0.001; metrics: mae".
+std::string CompileText(const v1::CompileSpec& compile,
+                        const std::vector<OptimizerFacts>& optimizers) {
+  std::vector<std::string> losses, optimizer_texts, metrics;
+  if (compile.has_loss_class()) losses.push_back(compile.loss_class().class_name());
+  for (const v1::OutputLoss& loss : compile.losses()) {
+    std::string text = loss.loss_class().class_name();
+    if (!loss.output().empty()) text = loss.output() + " " + text;
+    if (loss.weight() != 1) text += fmt::format(" x {:g}", loss.weight());
+    losses.push_back(std::move(text));
+  }
+  for (const OptimizerFacts& o : optimizers) {
+    std::string text = o.name;
+    if (o.learning_rate > 0) text += fmt::format(", learning rate {:g}", o.learning_rate);
+    optimizer_texts.push_back(std::move(text));
+  }
+  for (const v1::MetricSpec& metric : compile.metric_classes()) metrics.push_back(metric.name());
+  return fmt::format("loss: {}; optimizer: {}; metrics: {}\n", fmt::join(losses, ", "),
+                     fmt::join(optimizer_texts, "; "),
+                     metrics.empty() ? "none" : fmt::format("{}", fmt::join(metrics, ", ")));
+}
+
+// Adds the reason why data was not read to `opened`, if it is not here.
+bool IsMissing(const absl::Status& status, std::string_view which, JobData* opened,
+               std::string* text) {
+  if (!absl::IsNotFound(status)) return false;
+  const absl::string_view why = status.message();
+  opened->missing.push_back(fmt::format("{} data: not checked, because it is not here: {}", which,
+                                        std::string_view(why.data(), why.size())));
+  *text += opened->missing.back() + "\n";
+  return true;
+}
 
 // Adds a line about the origin of the data.
 absl::StatusOr<JobData> OpenData(const CheckOptions& options, JobFile* file, std::string* text) {
@@ -51,11 +95,10 @@ absl::StatusOr<JobData> OpenData(const CheckOptions& options, JobFile* file, std
   const DataOptions data{options.data_dir};
   JobData opened;
   auto train = OpenTraining(data, job);
-  if (absl::IsNotFound(train.status())) {
-    const absl::string_view why = train.status().message();
-    *text += fmt::format("training data: not checked, because it is not here: {}\n",
-                         std::string_view(why.data(), why.size()));
-    COHORT_ASSIGN_OR_RETURN(opened.features, DeclaredFeatures(*job));
+  if (IsMissing(train.status(), "training", &opened, text)) {
+    const auto features = DeclaredFeatures(*job);
+    if (!features.ok()) return Annotate(features.status(), opened.missing[0]);
+    opened.features = *features;
     return opened;
   }
   COHORT_RETURN_IF_ERROR(Annotate(train.status(), file->lines.Where("data.train")));
@@ -69,6 +112,7 @@ absl::StatusOr<JobData> OpenData(const CheckOptions& options, JobFile* file, std
   opened.features = opened.train->features();
   if (!job->data().has_validation()) return opened;
   auto validation = Dataset::Open(job->data().validation(), data);
+  if (IsMissing(validation.status(), "validation", &opened, text)) return opened;
   COHORT_RETURN_IF_ERROR(Annotate(validation.status(), file->lines.Where("data.validation")));
   opened.validation = *std::move(validation);
   *text += fmt::format("validation data: {} records\n",
@@ -166,13 +210,16 @@ absl::StatusOr<CheckedJob> CheckJob(const CheckOptions& options) {
   std::optional<DataSample> sample;
   if (data.train != nullptr) {
     COHORT_ASSIGN_OR_RETURN(sample, SampleData(*data.train, job.spec.data().batch_size()));
+    DropTransformed(job.spec.data().train(), &*sample);
     data_text += "\n" + sample->Text() + "\n";
   }
   COHORT_ASSIGN_OR_RETURN(const JobFacts facts,
                           FactsOf(job.spec, job.lines, model.predict, data.features,
                                   sample.has_value() ? &*sample : nullptr));
   CheckedJob checked;
-  checked.warnings = WarningsOf(facts);
+  checked.warnings = data.missing;
+  const std::vector<std::string> found = WarningsOf(facts);
+  checked.warnings.insert(checked.warnings.end(), found.begin(), found.end());
   COHORT_ASSIGN_OR_RETURN(const std::string weights_text, InitialWeightsText(job, model));
   PlacementOptions placement;
   placement.strategy = job.spec.strategy().placement();
@@ -187,11 +234,11 @@ absl::StatusOr<CheckedJob> CheckJob(const CheckOptions& options) {
       LazyHints(model, layout, static_cast<int64_t>(job.spec.data().batch_size())));
   COHORT_ASSIGN_OR_RETURN(const std::string memory,
                           ServerMemoryText(layout, options.ps, job.spec.strategy()));
-  checked.text = fmt::format("{}\n{}{}{}\n{}\n\nshard plan for {} ps:\n{}{}{}{}",
-                             FormatSummary(model.summary), data_text, weights_text,
-                             BatchText(job.spec, job.spec.strategy().closures_per_step()),
-                             DeviceCoverageText(programs), options.ps, ShardPlanText(layout),
-                             MessageSizeText(layout, programs), memory, hints);
+  checked.text = fmt::format(
+      "{}\n{}{}{}{}\n{}\n\nshard plan for {} ps:\n{}{}{}{}", FormatSummary(model.summary),
+      CompileText(job.spec.compile(), facts.optimizers), data_text, weights_text,
+      BatchText(job.spec, job.spec.strategy().closures_per_step()), DeviceCoverageText(programs),
+      options.ps, ShardPlanText(layout), MessageSizeText(layout, programs), memory, hints);
   if (!checked.warnings.empty()) checked.text += "\n";
   for (const std::string& warning : checked.warnings) {
     checked.text += fmt::format("warning: {}\n", warning);

@@ -120,6 +120,9 @@ TEST_CASE("check continues without the data, and reports that") {
   INFO(std::string(text.status().message()));
   REQUIRE(text.ok());
   REQUIRE_THAT(*text, Contains("training data: not checked") && Contains("nowhere.csv"));
+  REQUIRE_THAT(*text, Contains("\nwarning: training data: not checked"));
+  REQUIRE_THAT(std::string(Check(Replaced(job, "shape: [3], ", "")).status().message()),
+               Contains("not here: ") && Contains("has no shape: without the data it needs one"));
 }
 
 TEST_CASE("check names what is wrong with a job") {

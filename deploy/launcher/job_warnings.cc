@@ -110,7 +110,60 @@ void OneClass(const JobFacts& job, Warnings* warnings) {
   }
 }
 
+// Losses of numbers, for which a label may have any size.
+bool IsOfNumbers(const OutputFacts& o) {
+  return IsOneOf(o.loss, {"MeanSquaredError", "MeanAbsoluteError", "MeanAbsolutePercentageError",
+                          "MeanSquaredLogarithmicError", "Huber", "LogCosh", "Poisson"});
+}
+
+void LabelsOutOfReach(const JobFacts& job, Warnings* warnings) {
+  for (const OutputFacts& o : job.outputs) {
+    if (!IsOfNumbers(o) || o.data == nullptr || o.data->empty()) continue;
+    const bool is_tanh = o.activation == "tanh";
+    if (!is_tanh && !IsOneOf(o.activation, {"sigmoid", "softmax"})) continue;
+    const double least = is_tanh ? -1 : 0;
+    if (o.data->least >= least && o.data->largest <= 1) continue;
+    warnings->push_back(fmt::format(
+        "{}: {} gives numbers from {} to 1, and the label {} has [{:.6g}, {:.6g}]: use a linear "
+        "activation, or scale the label",
+        o.where, o.activation, least, o.label, o.data->least, o.data->largest));
+  }
+}
+
+void AccuracyOfNumbers(const JobFacts& job, Warnings* warnings) {
+  for (const OutputFacts& o : job.outputs) {
+    for (const std::string& metric : o.metrics) {
+      if (metric == "SparseCategoricalAccuracy" && o.units == 1) {
+        warnings->push_back(fmt::format(
+            "{}: {} compares the label with the greatest of several units, and there is one: use "
+            "binary_accuracy",
+            o.where, metric));
+      }
+      if (!IsOneOf(metric, {"accuracy", "BinaryAccuracy", "Accuracy"}) || IsSparse(o)) continue;
+      if (o.data == nullptr || o.data->empty() || o.data->whole) continue;
+      warnings->push_back(
+          fmt::format("{}: {} counts predictions that equal the label, and {} has fractions: use "
+                      "mean_absolute_error or root_mean_squared_error",
+                      o.where, metric, o.label));
+    }
+  }
+}
+
 // ------------------------------------------------------------------ rules of inputs
+
+void NumbersNotFinite(const JobFacts& job, Warnings* warnings) {
+  const auto find = [&](const std::string& where, const std::string& column,
+                        const ColumnSample* data) {
+    if (data == nullptr || data->missing + data->infinite == 0) return;
+    warnings->push_back(fmt::format(
+        "{}: the column {} has {} NaN and {} infinite numbers among {} of the sample: the loss "
+        "becomes NaN, too. Fill them (`na_values` and `missing` of a CSV file), or leave them out",
+        where, column, data->missing, data->infinite,
+        data->numbers + data->missing + data->infinite));
+  };
+  for (const InputFacts& in : job.inputs) find(in.where, in.column, in.data);
+  for (const OutputFacts& o : job.outputs) find(o.where, o.label, o.data);
+}
 
 void IntegersOverScaledNumbers(const JobFacts& job, Warnings* warnings) {
   for (const InputFacts& in : job.inputs) {
@@ -201,6 +254,9 @@ constexpr std::array kRules = {
     JobRule{"sigmoid_with_categorical", SigmoidWithCategorical},
     JobRule{"binary_labels", BinaryLabels},
     JobRule{"one_class", OneClass},
+    JobRule{"labels_out_of_reach", LabelsOutOfReach},
+    JobRule{"accuracy_of_numbers", AccuracyOfNumbers},
+    JobRule{"numbers_not_finite", NumbersNotFinite},
     JobRule{"integers_over_scaled_numbers", IntegersOverScaledNumbers},
     JobRule{"features_not_scaled", FeaturesNotScaled},
     JobRule{"learning_rate_out_of_range", LearningRateOutOfRange},
@@ -333,6 +389,10 @@ absl::StatusOr<JobFacts> FactsOf(const v1::JobSpec& job, const JobLines& lines,
     o.loss = loss.class_name();
     const auto logits = loss.config().find("from_logits");
     o.from_logits = logits != loss.config().end() && logits->second.b();
+    for (const v1::MetricSpec& metric : job.compile().metric_classes()) {
+      if (!metric.output().empty() && metric.output() != output.name) continue;
+      o.metrics.push_back(metric.metric_class().class_name());
+    }
     if (output.label < 0) continue;
     o.label = features[static_cast<size_t>(output.label)].name;
     o.data = find(output.label);

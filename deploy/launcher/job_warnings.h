@@ -31,8 +31,9 @@ struct OutputFacts {
   int64_t units = 0;       // the last axis; 0: unknown
   std::string loss;        // Keras' class
   bool from_logits = false;
-  std::string label;                   // column
-  const ColumnSample* data = nullptr;  // the numbers of that column; null: unknown
+  std::string label;                      // column
+  const ColumnSample* data = nullptr;     // the numbers of that column; null: unknown
+  std::vector<std::string> metrics = {};  // Keras' classes
 };
 
 // An Input of the model.

@@ -115,6 +115,32 @@ TEST_CASE("rule one_class") {
   CHECK(Find("one_class", Output("sigmoid", 1, kBinary, false, &two)).empty());
 }
 
+TEST_CASE("rule labels_out_of_reach") {
+  const ColumnSample wide = Numbers(-3, 9), right = Numbers(0, 1);
+  CHECK_THAT(
+      Find("labels_out_of_reach", Output("sigmoid", 1, "MeanSquaredError", false, &wide)).at(0),
+      Contains("sigmoid gives numbers from 0 to 1, and the label label has [-3, 9]"));
+  CHECK_THAT(Find("labels_out_of_reach", Output("tanh", 1, "Huber", false, &wide)).at(0),
+             Contains("from -1 to 1"));
+  CHECK(Find("labels_out_of_reach", Output("tanh", 1, "Huber", false, &right)).empty());
+  CHECK(Find("labels_out_of_reach", Output("linear", 1, "MeanSquaredError", false, &wide)).empty());
+  CHECK(Find("labels_out_of_reach", Output("softmax", 9, kSparse, false, &wide)).empty());
+}
+
+TEST_CASE("rule accuracy_of_numbers") {
+  ColumnSample fractions = Numbers(0, 1), whole = Numbers(0, 1);
+  fractions.whole = false;
+  const auto find = [](const ColumnSample& data, const char* metric, int64_t units) {
+    JobFacts job = Output("linear", units, "MeanSquaredError", false, &data);
+    job.outputs[0].metrics = {metric};
+    return Find("accuracy_of_numbers", job);
+  };
+  CHECK_THAT(find(fractions, "accuracy", 1).at(0), Contains("label has fractions"));
+  CHECK_THAT(find(whole, "SparseCategoricalAccuracy", 1).at(0), Contains("use binary_accuracy"));
+  CHECK(find(whole, "accuracy", 1).empty());
+  CHECK(find(fractions, "MeanAbsoluteError", 1).empty());
+}
+
 JobFacts Input(const ColumnSample& data, std::vector<std::string> readers, bool integers = false,
                std::string scaled_by = "") {
   JobFacts job;
@@ -133,6 +159,16 @@ TEST_CASE("rule normalization_without_moments") {
   job.plain_normalizations.push_back("job.yaml:4: layer \"normalization\" (Normalization)");
   CHECK_THAT(Find("normalization_without_moments", job).at(0),
              Contains("its mean is 0 and its variance 1"));
+}
+
+TEST_CASE("rule numbers_not_finite: in inputs and labels") {
+  ColumnSample data = Numbers(0, 1);
+  CHECK(Find("numbers_not_finite", Input(data, {"Dense"})).empty());
+  CHECK(Find("numbers_not_finite", Output("sigmoid", 1, kBinary, false, &data)).empty());
+  data.missing = 7;
+  CHECK_THAT(Find("numbers_not_finite", Input(data, {"Dense"})).at(0),
+             Contains("the column pixels has 7 NaN and 0 infinite numbers among 107"));
+  CHECK(Find("numbers_not_finite", Output("sigmoid", 1, kBinary, false, &data)).size() == 1);
 }
 
 TEST_CASE("rule integers_over_scaled_numbers") {
@@ -178,7 +214,7 @@ TEST_CASE("rule learning_rate_out_of_range") {
 TEST_CASE("each rule has a name of its own") {
   std::set<std::string_view> names;
   for (const JobRule& rule : JobRules()) CHECK(names.insert(rule.name).second);
-  CHECK(names.size() == 11);
+  CHECK(names.size() == 14);
 }
 
 // ------------------------------------------------------------------ whole jobs
