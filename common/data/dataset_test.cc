@@ -176,6 +176,14 @@ TEST_CASE("transforms that make no sense say which and why") {
          (*spec->mutable_source_class()->mutable_config())["delimiter"].set_s("ab");
        },
        "delimiter must be one character"},
+      {[](auto* spec) {
+         (*spec->mutable_source_class()->mutable_config())["delimiter"].set_s("\\t");
+       },
+       ": a tab is \"\\t\" within double quotes"},
+      {[](auto* spec) {
+         (*spec->mutable_source_class()->mutable_config())["delimiter"].set_s(";");
+       },
+       "its only column is \"job,age,hours,income\": give it `delimiter: \",\"`"},
   };
   for (const auto& [change, message] : cases) {
     v1::DatasetSpec spec = people;

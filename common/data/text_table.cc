@@ -13,6 +13,13 @@
 #include "common/data/word_codes.h"
 
 namespace cohort {
+namespace {
+
+constexpr std::string_view kNotThere[] = {"nan", "NaN", "NAN", "NA", "N/A", "null", "NULL", "None"};
+constexpr std::string_view kTruths[] = {"true", "True", "TRUE", "false", "False", "FALSE"};
+
+}  // namespace
+
 // Takes the cells of one column, row by row, as text or as numbers.
 class TextTable::CellColumn {
  public:
@@ -54,6 +61,12 @@ class TextTable::CellColumn {
     std::string why = fmt::format("{}: line {}: column \"{}\": \"{}\" is not a number", file, line,
                                   PrintableLine(name_), PrintableLine(cell));
     if (cell.empty()) why += "; `missing: 0` of the source makes numbers of empty cells";
+    if (std::ranges::count(kNotThere, cell) > 0) {
+      why += fmt::format("; `na_values: [{}]` and `missing: 0` of the source make 0 of it", cell);
+    }
+    if (std::ranges::count(kTruths, cell) > 0) {
+      why += fmt::format("; a transform with `equals: \"{}\"` makes numbers of it", cell);
+    }
     if (use_ == Use::kNumbers) return DataLoss("{}", why);
     not_a_number_ = why;
     integers_ = {};

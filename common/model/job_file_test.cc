@@ -453,6 +453,7 @@ const Case kCases[] = {
     {"{epochs: 2}", "{steps_per_epoch: 2}"},
     {"{epochs: 2}", "{epochs: 0}"},
     {"{epochs: 2}", "{initial_epoch: 2}"},
+    {"{epochs: 2}", "{validation_data: [x, y]}"},
     {"{epochs: 2}", "{validation_freq: [0]}"},
     {"{epochs: 2}", "{validation_split: 1.5}"},
     {"{epochs: 2}", "{callbacks: [RemoteMonitor]}"},

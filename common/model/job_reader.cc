@@ -57,11 +57,25 @@ absl::Status JobReader::ReadJob(const YAML::Node& node, v1::JobSpec* job) {
   return ReadMessage(YAML::Node(YAML::NodeType::Map), "compile", job->mutable_compile());
 }
 
+// Arguments of Keras' `fit` that are other keys of a job.
+constexpr std::pair<std::string_view, std::string_view> kArgumentsElsewhere[] = {
+    {"x", "`data.train`"},
+    {"y", "`data.train.label`"},
+    {"sample_weight", "`data.train.sample_weight`"},
+    {"batch_size", "`data.batch_size`"},
+    {"validation_batch_size", "`data.batch_size`, which validation has, too,"},
+    {"validation_data", "`data.validation`"},
+    {"shuffle", "`data.train.shuffle`"},
+    {"verbose", "`report.every_steps`, the steps from one line to the next,"}};
+
 absl::Status JobReader::ReadFit(const YAML::Node& node, const std::string& path, v1::FitSpec* fit) {
   SetReadingDefaults(path, fit);
   COHORT_ASSIGN_OR_RETURN(const auto entries, Entries(node, fmt::format("`{}`", path)));
   std::vector<Entry> others;
   for (const Entry& entry : entries) {
+    for (const auto& [argument, where] : kArgumentsElsewhere) {
+      if (entry.key == argument) return Error(entry.line, "`fit.{}` is {} here", argument, where);
+    }
     if (entry.key == "initial_epoch") {
       return Error(entry.line,
                    "`fit.initial_epoch` is not needed: a job continues from its newest checkpoint, "

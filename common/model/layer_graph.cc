@@ -221,8 +221,15 @@ class GraphMaker {
           std::find(labels_.begin(), labels_.end(), layer->feature) != labels_.end();
       return InvalidArgument("\"{}\" is the {}", wanted, is_label ? "label" : "sample weight");
     }
+    std::string hint = DidYouMean(wanted, std::span<const std::string>(names));
+    if (hint.empty() && names.size() > 1) {
+      hint = fmt::format(
+          ". Name one by `feature` of the Input, or make a column of several by a transform: "
+          "{{columns: [{}, {}], output: {}}}",
+          PrintableLine(names[0]), PrintableLine(names[1]), wanted);
+    }
     return InvalidArgument("the data has no column \"{}\"; its columns are {}{}", wanted,
-                           ShownNames(), DidYouMean(wanted, std::span<const std::string>(names)));
+                           ShownNames(), hint);
   }
 
   // A layer above, of the name that an input or a mask has.

@@ -47,6 +47,12 @@ absl::Status AddCsv(std::string_view text, const CsvFormat& format, std::string_
   }
   CsvReader reader(text, format.delimiter, name);
   COHORT_ASSIGN_OR_RETURN(const auto names, ReadNames(format, name, &reader));
+  const std::string_view others = format.delimiter == ',' ? ";\t|" : ",;\t|";
+  if (const size_t other = names[0].find_first_of(others);
+      format.header && names.size() == 1 && other != std::string::npos) {
+    return InvalidArgument("{}: its only column is \"{}\": give it `delimiter: \"{}\"`", name,
+                           PrintableLine(names[0]), PrintableLine(names[0].substr(other, 1)));
+  }
   COHORT_RETURN_IF_ERROR(table->Begin(name, names));
   while (true) {
     COHORT_ASSIGN_OR_RETURN(const bool more, reader.Next());
@@ -73,8 +79,9 @@ absl::Status CheckCsv(const Config& config) {
   if (delimiter.size() != 1 ||
       std::string_view("\"\n\r\0", 4).find(delimiter[0]) != std::string_view::npos) {
     return InvalidArgument(
-        "{}: delimiter must be one character that can separate fields, not \"{}\"", path,
-        PrintableLine(delimiter.substr(0, 60)));
+        "{}: delimiter must be one character that can separate fields, not \"{}\"{}", path,
+        PrintableLine(delimiter.substr(0, 60)),
+        delimiter == "\\t" ? ": a tab is \"\\t\" within double quotes" : "");
   }
   if (config.String("decimal") == delimiter) {
     return InvalidArgument("{}: delimiter and decimal are both \"{}\"", path, delimiter);

@@ -9,6 +9,12 @@
 namespace cohort {
 
 absl::StatusOr<KerasJsonFile> KerasJsonFile::Read(const std::string& path) {
+  if (path.ends_with(".keras") || path.ends_with(".h5")) {
+    return InvalidArgument(
+        "{}: this is the whole model: write its JSON to a file by `model.to_json()`, and its "
+        "weights by `model.save_weights(\"w.weights.h5\")` for `initial_weights`",
+        path);
+  }
   COHORT_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, "the JSON of a model"));
   auto json = ParseJsonText(text);
   if (!json.ok()) return Annotate(json.status(), path);
