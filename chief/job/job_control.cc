@@ -83,6 +83,22 @@ json ServersJson(const CoordinatorState& state) {
   return servers;
 }
 
+// A task whose process is stopped, or whose machine is, keeps its connection for a while.
+std::string SilentTasks(const CoordinatorState& state) {
+  constexpr double kSilentSeconds = 10;
+  std::vector<std::string> silent;
+  const auto add = [&](const char* role, const std::vector<TaskReport>& reports) {
+    for (size_t i = 0; i < reports.size(); ++i) {
+      if (!reports[i].connected || reports[i].heard_seconds < kSilentSeconds) continue;
+      silent.push_back(
+          fmt::format("{}:{} has said nothing for {:.0f} s", role, i, reports[i].heard_seconds));
+    }
+  };
+  add("worker", state.worker_reports);
+  add("ps", state.server_reports);
+  return fmt::format("{}", fmt::join(silent, ", "));
+}
+
 json StatusJson(const JobStatus& status) {
   json out = {
       {"job", status.job},
@@ -108,7 +124,7 @@ json StatusJson(const JobStatus& status) {
   out["workers"] = WorkersJson(state);
   out["servers"] = ServersJson(state);
   out["checkpoint_age_seconds"] = state.checkpoint_age_seconds;
-  out["waiting_for"] = state.waiting_for;
+  out["waiting_for"] = state.waiting_for.empty() ? SilentTasks(state) : state.waiting_for;
   out["metrics"] = json::object();
   for (const MetricState& metric : state.metrics) out["metrics"][metric.name] = metric.Value();
   return out;

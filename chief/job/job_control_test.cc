@@ -97,6 +97,10 @@ TEST_CASE("the status of a job tells what it does, and who is there") {
                                      {"closures_per_step", 3},
                                      {"backup_work", "drop"},
                                      {"replicas_to_aggregate", 2}});
+  job.now.state->waiting_for.clear();
+  REQUIRE(Ask(&job, "status").value()["waiting_for"] == "");
+  job.now.state->worker_reports[0].heard_seconds = 12;
+  REQUIRE(Ask(&job, "status").value()["waiting_for"] == "worker:0 has said nothing for 12 s");
   job.now.state->epoch = 2;  // after the last epoch
   REQUIRE(Ask(&job, "status").value()["epoch"] == 2);
 }

@@ -16,6 +16,8 @@ namespace cohort {
 namespace {
 
 constexpr char kUnknown[] = "-";
+// Other models differ in each argument of each layer.
+constexpr size_t kMostOfModel = 5;
 
 std::string Number(double value) {
   return value == 0 || std::abs(value) >= 1e-3 ? fmt::format("{:.4f}", value)
@@ -80,6 +82,7 @@ ReportTable ChangedKeys(std::span<const RunRecord> runs) {
     table.head.push_back(run.name);
     for (const auto& [key, value] : run.keys) keys.insert(key);
   }
+  size_t of_model = 0;
   for (const std::string& key : keys) {
     std::vector<std::string> row = {key};
     for (const RunRecord& run : runs) {
@@ -90,7 +93,14 @@ ReportTable ChangedKeys(std::span<const RunRecord> runs) {
     }
     const bool equal = std::all_of(row.begin() + 1, row.end(),
                                    [&row](const std::string& cell) { return cell == row[1]; });
-    if (!equal) table.rows.push_back(std::move(row));
+    if (equal) continue;
+    const bool is_of_model = key.starts_with("model.") || key.starts_with("variables.");
+    if (is_of_model && ++of_model > kMostOfModel) continue;
+    table.rows.push_back(std::move(row));
+  }
+  if (of_model > kMostOfModel) {
+    table.rows.push_back({fmt::format("the models differ in {} more", of_model - kMostOfModel)});
+    table.rows.back().resize(table.head.size());
   }
   return table;
 }

@@ -118,6 +118,12 @@ TEST_CASE("a comparison has a column for each run, and only the settings that di
   CHECK_THAT(page, Contains("<h3>loss, training</h3>") && Contains(">b</span>") &&
                        Contains("Hyper-parameters that differ") && !Contains("<script") &&
                        !Contains("<i>run"));
+  for (int layer = 0; layer < 8; ++layer)
+    b.keys[fmt::format("model.layers[{}].units", layer)] = "9";
+  const std::vector<RunRecord> others = {a, b};
+  CHECK_THAT(ComparisonText(others), Contains("model.layers[4].units") &&
+                                         !Contains("model.layers[5].units") &&
+                                         Contains("the models differ in 3 more"));
   const std::vector<RunRecord> same = {a, a};
   CHECK_THAT(ComparisonText(same), Contains("The runs have the same hyper-parameters"));
 }

@@ -1,5 +1,7 @@
 // Adam that averages its weights instead of lowering the rate:
-// keras/src/optimizers/schedule_free_adamw.py.
+// keras/src/optimizers/schedule_free_adamw.py. Its update reads the momentum of the step before. On
+// TensorFlow, Keras 3.15 reads the new one there, because `momentum_old` names the variable itself;
+// this rule computes as Keras does on its other backends.
 #include <algorithm>
 #include <cmath>
 
@@ -46,22 +48,25 @@ class ScheduleFreeAdamw {
 }  // namespace
 
 OptimizerClass ScheduleFreeAdamWOptimizer() {
-  return {.schema = {.name = "ScheduleFreeAdamW",
-                     .doc = "Adam that averages its weights, so that it needs no schedule.",
-                     .arguments = WithBaseArguments(
-                         {LearningRateArgument(0.0025),
-                          Float("beta_1", "What the mean of weights counts in the weights.")
-                              .Default(0.9)
-                              .Between(1e-6, 1),
-                          BetaArgument("beta_2", 0.999, "Decay of the mean of squares."),
-                          Float("epsilon", "Keeps the divisor away from 0.")
-                              .Default(1e-8)
-                              .Between(0, kMostHyperparameter),
-                          Int("warmup_steps", "Steps in which the rate rises to learning_rate.")
-                              .Default(0)
-                              .AtLeast(0),
-                          WeightDecayArgument()})},
-          .make = MakeElementwise<ScheduleFreeAdamw>};
+  return {
+      .schema =
+          {.name = "ScheduleFreeAdamW",
+           .doc = "Adam that averages its weights, so that it needs no schedule. Numbers of Keras "
+                  "on JAX; on TensorFlow it reads the new momentum as the old.",
+           .arguments = WithBaseArguments(
+               {LearningRateArgument(0.0025),
+                Float("beta_1", "What the mean of weights counts in the weights.")
+                    .Default(0.9)
+                    .Between(1e-6, 1),
+                BetaArgument("beta_2", 0.999, "Decay of the mean of squares."),
+                Float("epsilon", "Keeps the divisor away from 0.")
+                    .Default(1e-8)
+                    .Between(0, kMostHyperparameter),
+                Int("warmup_steps", "Steps in which the rate rises to learning_rate.")
+                    .Default(0)
+                    .AtLeast(0),
+                WeightDecayArgument()})},
+      .make = MakeElementwise<ScheduleFreeAdamw>};
 }
 
 }  // namespace cohort
