@@ -269,32 +269,38 @@ std::vector<KernelCase> Cases() {
     return Cast(i.b.Constant(values), i.dtype);
   };
   for (const bool masked : {false, true}) {
-    const auto options = [masked](Inputs& i) {
-      RecurrenceOptions options{.backwards = masked};
-      const Expr first = Reshape(Slice(i.image, 2, 0, 1), {-1, 7, 4});
-      if (masked)
-        options.mask = Reshape(Greater(Slice(first, 2, 0, 1), Slice(first, 2, 1, 1)), {-1, 7});
-      return options;
-    };
-    const auto run = [=](Inputs& i, const std::string& op) {
-      const RecurrenceOptions with = options(i);
+    const auto run = [=](Inputs& i, const std::string& op, bool from_states) {
       const int64_t units = op == "lstm" ? 8 : op == "gru" ? 4 : 32;
       std::vector<Expr> inputs = {steps(i)};
       if (op == "gru") inputs[0] = Slice(inputs[0], 2, 0, 12);
       const int64_t width = inputs[0].type().dims[2].size;
       inputs.push_back(weights(i, units, width));
       if (op == "gru") inputs.push_back(Reshape(weights(i, 1, width), {width}));
-      if (masked) inputs.push_back(with.mask);
-      return i.b.OpOutputs(op, inputs, {{"backwards", with.backwards}});
+      const Expr first = Reshape(Slice(i.image, 2, 0, 1), {-1, 7, 4});
+      const Expr state = Reshape(Slice(Slice(steps(i), 1, 2, 1), 2, 0, units), {-1, units});
+      if (from_states) inputs.push_back(state);
+      if (from_states && op == "lstm") inputs.push_back(state * 0.5);
+      if (masked) {
+        inputs.push_back(Reshape(Greater(Slice(first, 2, 0, 1), Slice(first, 2, 1, 1)), {-1, 7}));
+      }
+      return i.b.OpOutputs(op, inputs, {{"backwards", masked}});
     };
     for (const char* op : {"lstm", "gru", "simple_rnn"}) {
-      cases.push_back({op, [=](Inputs& i) { return std::vector<Expr>{run(i, op)[0]}; }});
-      cases.push_back({std::string(op) + "_grad", [=](Inputs& i) {
-                         const Expr h = run(i, op)[0];
-                         const auto wrt = std::vector<Expr>{i.image};
-                         const auto grads = Gradients(ReduceSum(Square(h)), wrt);
-                         return std::vector<Expr>{grads.ok() ? grads->at(0) : Expr()};
-                       }});
+      for (const bool from_states : {false, true}) {
+        cases.push_back(
+            {op, [=](Inputs& i) { return std::vector<Expr>{run(i, op, from_states)[0]}; }});
+        cases.push_back({std::string(op) + "_grad", [=](Inputs& i) {
+                           const auto all = run(i, op, from_states);
+                           Expr sum = ReduceSum(Square(all[0]));
+                           // The cells.
+                           if (from_states && std::string_view(op) == "lstm") {
+                             sum = sum + ReduceSum(Square(all[1]));
+                           }
+                           const auto wrt = std::vector<Expr>{i.image};
+                           const auto grads = Gradients(sum, wrt);
+                           return std::vector<Expr>{grads.ok() ? grads->at(0) : Expr()};
+                         }});
+      }
     }
   }
   return cases;

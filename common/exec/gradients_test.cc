@@ -301,11 +301,34 @@ void AddRecurrences(std::vector<GradientCase>* cases) {
       cases->push_back(
           {"lstm",
            {{n, steps, 4 * units}, {units, 4 * units}},
-           [=](ProgramBuilder& b, const Exprs& e) { return Lstm(e[0], e[1], options(b)); }});
+           [=](ProgramBuilder& b, const Exprs& e) { return Lstm(e[0], e[1], options(b)).h; }});
+      // From states that are given, and with the cells.
+      cases->push_back({"lstm",
+                        {{n, steps, 4 * units}, {units, 4 * units}, {n, units}, {n, units}},
+                        [=](ProgramBuilder& b, const Exprs& e) {
+                          RecurrenceOptions with = options(b);
+                          with.states = {e[2], e[3]};
+                          const LstmExprs y = Lstm(e[0], e[1], with);
+                          return backwards ? y.c : y.h + 2.0 * y.c;
+                        }});
       cases->push_back(
           {"gru",
            {{n, steps, 3 * units}, {units, 3 * units}, {3 * units}},
            [=](ProgramBuilder& b, const Exprs& e) { return Gru(e[0], e[1], e[2], options(b)); }});
+      cases->push_back({"gru",
+                        {{n, steps, 3 * units}, {units, 3 * units}, {3 * units}, {n, units}},
+                        [=](ProgramBuilder& b, const Exprs& e) {
+                          RecurrenceOptions with = options(b);
+                          with.states = {e[3]};
+                          return Gru(e[0], e[1], e[2], with);
+                        }});
+      cases->push_back({"simple_rnn",
+                        {{n, steps, units}, {units, units}, {n, units}},
+                        [=](ProgramBuilder& b, const Exprs& e) {
+                          RecurrenceOptions with = options(b);
+                          with.states = {e[2]};
+                          return SimpleRnn(e[0], e[1], with);
+                        }});
       cases->push_back(
           {"simple_rnn",
            {{n, steps, units}, {units, units}},

@@ -262,28 +262,29 @@ BatchNormExprs BatchNormTrain(Expr x, Expr gamma, Expr beta, double epsilon) {
 
 namespace {
 
-Expr Recurrence(std::string_view op, std::vector<Expr> inputs, const RecurrenceOptions& options) {
+std::vector<Expr> Recurrence(std::string_view op, std::vector<Expr> inputs,
+                             const RecurrenceOptions& options) {
+  inputs.insert(inputs.end(), options.states.begin(), options.states.end());
   for (const Expr& input : inputs) {
-    if (!input.valid()) return {};
+    if (!input.valid()) return {Expr(), Expr()};
   }
   if (options.mask.valid()) inputs.push_back(options.mask);
-  ProgramBuilder* const builder = inputs[0].builder();
-  const auto outputs = builder->OpOutputs(op, inputs, {{"backwards", options.backwards}});
-  return outputs.empty() ? Expr() : outputs[0];
+  return inputs[0].builder()->OpOutputs(op, inputs, {{"backwards", options.backwards}});
 }
 
 }  // namespace
 
-Expr Lstm(Expr x, Expr kernel, const RecurrenceOptions& options) {
-  return Recurrence("lstm", {x, kernel}, options);
+LstmExprs Lstm(Expr x, Expr kernel, const RecurrenceOptions& options) {
+  const auto outputs = Recurrence("lstm", {x, kernel}, options);
+  return {outputs[0], outputs[1]};
 }
 
 Expr Gru(Expr x, Expr kernel, Expr bias, const RecurrenceOptions& options) {
-  return Recurrence("gru", {x, kernel, bias}, options);
+  return Recurrence("gru", {x, kernel, bias}, options)[0];
 }
 
 Expr SimpleRnn(Expr x, Expr kernel, const RecurrenceOptions& options) {
-  return Recurrence("simple_rnn", {x, kernel}, options);
+  return Recurrence("simple_rnn", {x, kernel}, options)[0];
 }
 
 }  // namespace cohort

@@ -158,11 +158,15 @@ BatchNormExprs BatchNormTrain(Expr x, Expr gamma, Expr beta, double epsilon);
 // Recurrences over the steps of x [n, steps, gates units], which is the product of a layer's input
 // and kernel, with the bias; `kernel` is that of the states. -> the states h [n, steps, units].
 struct RecurrenceOptions {
-  Expr mask;               // bool [n, steps]: where it is false, the state stays. Or no value
-  bool backwards = false;  // from the last step to the first
+  Expr mask;                 // bool [n, steps]: where it is false, the state stays. Or no value
+  bool backwards = false;    // from the last step to the first
+  std::vector<Expr> states;  // before the first step, [n, units] each. None: zeros
 };
 // Gates in the order of Keras: input, forget, candidate, output.
-Expr Lstm(Expr x, Expr kernel, const RecurrenceOptions& options);
+struct LstmExprs {
+  Expr h, c;  // the states and the cells of all steps
+};
+LstmExprs Lstm(Expr x, Expr kernel, const RecurrenceOptions& options);
 // Update, reset, candidate; the reset gate applies to the product of the states, with its bias.
 Expr Gru(Expr x, Expr kernel, Expr bias, const RecurrenceOptions& options);
 Expr SimpleRnn(Expr x, Expr kernel, const RecurrenceOptions& options);

@@ -8,6 +8,7 @@
 #include "common/kernels/cpu_kernels.h"
 #include "common/kernels/float_math.h"
 #include "common/kernels/recurrence_float.h"
+#include "common/kernels/recurrence_inputs.h"
 
 namespace cohort {
 namespace {
@@ -19,8 +20,7 @@ struct RecurrenceSizes {
   int64_t units = 0;
   int64_t gates = 0;     // the kernel is [units, gates units]
   int64_t examples = 0;  // at full capacity
-  bool masked = false;   // the last input is the mask
-  size_t mask = 0;
+  RecurrenceInputs optional;
   bool backwards = false;
 
   int64_t width() const { return gates * units; }
@@ -28,17 +28,22 @@ struct RecurrenceSizes {
 
 // The examples of a thread at one step of their walk.
 struct RecurrenceStep {
-  int64_t at = 0;      // the place of the first example's step
-  int64_t before = 0;  // that of the step before; -1 for the first one
+  int64_t at = 0;       // the place of the first example's step
+  int64_t before = 0;   // that of the step before; -1 for the first one
+  int64_t example = 0;  // the first one
   int64_t rows = 0;
-  int64_t steps = 0;  // places from one example to the next
+  int64_t steps = 0;     // places from one example to the next
+  bool has_old = false;  // the states before the step may differ from 0
+  const float* zeros = nullptr;
   const bool* mask = nullptr;
 
   bool keeps(int64_t row) const { return mask != nullptr && !mask[at + row * steps]; }
   int64_t place(int64_t row) const { return at + row * steps; }
-  // The state, or the cell, before that of a row; `zeros` before the first step.
-  const float* Before(const float* all, int64_t units, int64_t row, const float* zeros) const {
-    return before < 0 ? zeros : all + (before + row * steps) * units;
+  // The states, or the cells, before this step: of `all` steps, or those before the first one,
+  // which are zeros unless they are given.
+  FloatRows Old(const float* all, const float* first, int64_t units) const {
+    if (before >= 0) return {all + before * units, steps * units};
+    return first == nullptr ? FloatRows{zeros, 0} : FloatRows{first + example * units, units};
   }
 };
 
@@ -66,45 +71,68 @@ class RecurrenceKernel : public Kernel {
     const int64_t steps = c.in(0).dims[1];
     c.pool->ParallelFor(c.in(0).dims[0], RowGrain(steps * s_.units * s_.width(), kRecurrenceGrain),
                         [&](int64_t begin, int64_t end) {
-                          float* const own = rows + begin * row_floats_;
-                          if (is_gradient_) std::fill_n(own, (end - begin) * row_floats_, 0.0f);
-                          for (int64_t i = 0; i < steps; ++i) {
-                            const int64_t number = is_gradient_ ? steps - 1 - i : i;
-                            const bool first = number == 0;
-                            RecurrenceStep step;
-                            step.at = begin * steps + (s_.backwards ? steps - 1 - number : number);
-                            step.before = first ? -1 : s_.backwards ? step.at + 1 : step.at - 1;
-                            step.rows = end - begin;
-                            step.steps = steps;
-                            step.mask = s_.masked ? c.in(s_.mask).as<bool>() : nullptr;
-                            RunStep(c, step, packed, zeros, own);
-                          }
+                          RecurrenceStep step{.example = begin,
+                                              .rows = end - begin,
+                                              .steps = steps,
+                                              .zeros = zeros,
+                                              .mask = s_.optional.mask == 0
+                                                          ? nullptr
+                                                          : c.in(s_.optional.mask).as<bool>()};
+                          RunSteps(c, step, packed, rows + begin * row_floats_);
                         });
     return absl::OkStatus();
   }
 
  protected:
   virtual void RunStep(const KernelContext& c, const RecurrenceStep& step, const float* packed,
-                       const float* zeros, float* rows) const = 0;
+                       float* rows) const = 0;
+  // The gradients with respect to the states before the first step, [n, units] each. They hold
+  // those of each step before.
+  virtual std::vector<float*> FirstGrads(const KernelContext&) const { return {}; }
 
+  // An optional input; null if the node has none.
+  static const float* In(const KernelContext& c, size_t number) {
+    return number == 0 ? nullptr : c.in(number).as<float>();
+  }
   // to = from + h b, of the states h before this step.
-  void AddProducts(const RecurrenceStep& step, const float* h, const float* packed, FloatRows from,
+  void AddProducts(const RecurrenceStep& step, FloatRows h, const float* packed, FloatRows from,
                    float* to, int64_t to_step) const {
-    const FloatRows states = {h + step.before * s_.units, step.steps * s_.units};
-    MultiplyPackedFloat(step.rows, s_.width(), s_.units, states, packed, from, to, to_step);
+    MultiplyPackedFloat(step.rows, s_.width(), s_.units, h, packed, from, to, to_step);
   }
   // states += grads b', of the gradients of the products of this step.
   void AddProductsBack(const RecurrenceStep& step, const float* grads, const float* packed,
-                       float* states, int64_t states_step) const {
+                       float* states) const {
     const FloatRows all = {grads + step.at * s_.width(), step.steps * s_.width()};
-    MultiplyPackedFloat(step.rows, s_.units, s_.width(), all, packed, {states, states_step}, states,
-                        states_step);
+    MultiplyPackedFloat(step.rows, s_.units, s_.width(), all, packed, {states, s_.units}, states,
+                        s_.units);
   }
   void Copy(const float* from, int64_t count, float* to) const { std::copy_n(from, count, to); }
+  // Adds `units` numbers.
+  void AddTo(const float* from, float* to) const {
+    for (int64_t j = 0; j < s_.units; ++j) to[j] += from[j];
+  }
 
   const RecurrenceSizes s_;
 
  private:
+  void RunSteps(const KernelContext& c, RecurrenceStep step, const float* packed,
+                float* rows) const {
+    const auto clear = [&] {
+      for (float* const all : FirstGrads(c)) {
+        std::fill_n(all + step.example * s_.units, step.rows * s_.units, 0.0f);
+      }
+    };
+    clear();
+    for (int64_t i = 0; i < step.steps; ++i) {
+      const int64_t number = is_gradient_ ? step.steps - 1 - i : i;
+      const bool first = number == 0;
+      step.at = step.example * step.steps + (s_.backwards ? step.steps - 1 - number : number);
+      step.before = first ? -1 : s_.backwards ? step.at + 1 : step.at - 1;
+      step.has_old = !first || s_.optional.state != 0;
+      RunStep(c, step, packed, rows);
+    }
+    if (s_.optional.state == 0) clear();
+  }
   size_t PackedBytes() const {
     const int64_t floats =
         std::max(PackedFloats(s_.units, s_.width()), PackedFloats(s_.width(), s_.units));
@@ -122,52 +150,62 @@ class LstmKernel : public RecurrenceKernel {
 
  protected:
   void RunStep(const KernelContext& context, const RecurrenceStep& step, const float* packed,
-               const float* zeros, float*) const override {
+               float*) const override {
     const int64_t u = s_.units;
     const float* const x = context.in(0).as<float>();
     float* const h = context.out(0).as<float>();
     float* const c = context.out(1).as<float>();
     float* const gates = context.out(2).as<float>();
-    if (step.before >= 0) {
-      AddProducts(step, h, packed, {x + step.at * 4 * u, step.steps * 4 * u},
+    const FloatRows old_h = step.Old(h, In(context, s_.optional.state), u);
+    const FloatRows old_c = step.Old(c, In(context, s_.optional.cell), u);
+    if (step.has_old) {
+      AddProducts(step, old_h, packed, {x + step.at * 4 * u, step.steps * 4 * u},
                   gates + step.at * 4 * u, step.steps * 4 * u);
     }
     for (int64_t row = 0; row < step.rows; ++row) {
       const int64_t at = step.place(row);
-      if (step.before < 0) Copy(x + at * 4 * u, 4 * u, gates + at * 4 * u);
-      const float* const old = step.Before(c, u, row, zeros);
-      LstmRowFloat(u, gates + at * 4 * u, old, c + at * u, h + at * u);
+      if (!step.has_old) Copy(x + at * 4 * u, 4 * u, gates + at * 4 * u);
+      LstmRowFloat(u, gates + at * 4 * u, old_c.row(row), c + at * u, h + at * u);
       if (!step.keeps(row)) continue;
-      Copy(old, u, c + at * u);
-      Copy(step.Before(h, u, row, zeros), u, h + at * u);
+      Copy(old_c.row(row), u, c + at * u);
+      Copy(old_h.row(row), u, h + at * u);
     }
   }
 };
 
 class LstmGradKernel : public RecurrenceKernel {
  public:
-  explicit LstmGradKernel(const RecurrenceSizes& s) : RecurrenceKernel(s, true, 2 * s.units) {}
+  explicit LstmGradKernel(const RecurrenceSizes& s) : RecurrenceKernel(s, true, 0) {}
 
  protected:
+  std::vector<float*> FirstGrads(const KernelContext& context) const override {
+    return {context.out(1).as<float>(), context.out(2).as<float>()};
+  }
+
   void RunStep(const KernelContext& context, const RecurrenceStep& step, const float* packed,
-               const float* zeros, float* rows) const override {
+               float*) const override {
     const int64_t u = s_.units;
     const float* const dh = context.in(0).as<float>();
     const float* const gates = context.in(2).as<float>();
     const float* const c = context.in(3).as<float>();
-    float* const dx = context.out().as<float>();
+    const float* const dc = In(context, s_.optional.cell_grads);
+    float* const dx = context.out(0).as<float>();
+    float* const states = context.out(1).as<float>() + step.example * u;
+    float* const cells = context.out(2).as<float>() + step.example * u;
+    const FloatRows old_c = step.Old(c, In(context, s_.optional.state), u);
     for (int64_t row = 0; row < step.rows; ++row) {
       const int64_t at = step.place(row);
-      float* const state = rows + row * 2 * u;
+      float *const state = states + row * u, *const cell = cells + row * u;
+      if (dc != nullptr) AddTo(dc + at * u, cell);
       if (step.keeps(row)) {
-        for (int64_t j = 0; j < u; ++j) state[j] += dh[at * u + j];
+        AddTo(dh + at * u, state);
         std::fill_n(dx + at * 4 * u, 4 * u, 0.0f);
         continue;
       }
-      LstmGradRowFloat(u, dh + at * u, gates + at * 4 * u, c + at * u,
-                       step.Before(c, u, row, zeros), state, state + u, dx + at * 4 * u);
+      LstmGradRowFloat(u, dh + at * u, gates + at * 4 * u, c + at * u, old_c.row(row), state, cell,
+                       dx + at * 4 * u);
     }
-    if (step.before >= 0) AddProductsBack(step, dx, packed, rows, 2 * u);
+    if (step.has_old) AddProductsBack(step, dx, packed, states);
   }
 };
 
@@ -177,49 +215,55 @@ class GruKernel : public RecurrenceKernel {
 
  protected:
   void RunStep(const KernelContext& context, const RecurrenceStep& step, const float* packed,
-               const float* zeros, float* rows) const override {
+               float* rows) const override {
     const int64_t u = s_.units;
     const float* const x = context.in(0).as<float>();
     const float* const bias = context.in(2).as<float>();
     float* const h = context.out(0).as<float>();
     float* const gates = context.out(1).as<float>();
-    if (step.before >= 0) AddProducts(step, h, packed, {bias, 0}, rows, 3 * u);
+    const FloatRows old = step.Old(h, In(context, s_.optional.state), u);
+    if (step.has_old) AddProducts(step, old, packed, {bias, 0}, rows, 3 * u);
     for (int64_t row = 0; row < step.rows; ++row) {
       const int64_t at = step.place(row);
-      const float* const old = step.Before(h, u, row, zeros);
-      const float* const product = step.before < 0 ? bias : rows + row * 3 * u;
-      GruRowFloat(u, x + at * 3 * u, product, old, gates + at * 4 * u, h + at * u);
-      if (step.keeps(row)) Copy(old, u, h + at * u);
+      const float* const product = step.has_old ? rows + row * 3 * u : bias;
+      GruRowFloat(u, x + at * 3 * u, product, old.row(row), gates + at * 4 * u, h + at * u);
+      if (step.keeps(row)) Copy(old.row(row), u, h + at * u);
     }
   }
 };
 
 class GruGradKernel : public RecurrenceKernel {
  public:
-  explicit GruGradKernel(const RecurrenceSizes& s) : RecurrenceKernel(s, true, s.units) {}
+  explicit GruGradKernel(const RecurrenceSizes& s) : RecurrenceKernel(s, true, 0) {}
 
  protected:
+  std::vector<float*> FirstGrads(const KernelContext& context) const override {
+    return {context.out(2).as<float>()};
+  }
+
   void RunStep(const KernelContext& context, const RecurrenceStep& step, const float* packed,
-               const float* zeros, float* rows) const override {
+               float*) const override {
     const int64_t u = s_.units;
     const float* const dh = context.in(0).as<float>();
     const float* const h = context.in(2).as<float>();
     const float* const gates = context.in(3).as<float>();
     float* const dx = context.out(0).as<float>();
     float* const dproduct = context.out(1).as<float>();
+    float* const states = context.out(2).as<float>() + step.example * u;
+    const FloatRows old = step.Old(h, In(context, s_.optional.state), u);
     for (int64_t row = 0; row < step.rows; ++row) {
       const int64_t at = step.place(row);
-      float* const state = rows + row * u;
+      float* const state = states + row * u;
       if (step.keeps(row)) {
-        for (int64_t j = 0; j < u; ++j) state[j] += dh[at * u + j];
+        AddTo(dh + at * u, state);
         std::fill_n(dx + at * 3 * u, 3 * u, 0.0f);
         std::fill_n(dproduct + at * 3 * u, 3 * u, 0.0f);
         continue;
       }
-      GruGradRowFloat(u, dh + at * u, gates + at * 4 * u, step.Before(h, u, row, zeros), state,
-                      dx + at * 3 * u, dproduct + at * 3 * u);
+      GruGradRowFloat(u, dh + at * u, gates + at * 4 * u, old.row(row), state, dx + at * 3 * u,
+                      dproduct + at * 3 * u);
     }
-    if (step.before >= 0) AddProductsBack(step, dproduct, packed, rows, u);
+    if (step.has_old) AddProductsBack(step, dproduct, packed, states);
   }
 };
 
@@ -229,20 +273,21 @@ class SimpleRnnKernel : public RecurrenceKernel {
 
  protected:
   void RunStep(const KernelContext& context, const RecurrenceStep& step, const float* packed,
-               const float* zeros, float*) const override {
+               float*) const override {
     const int64_t u = s_.units;
     const float* const x = context.in(0).as<float>();
     float* const h = context.out().as<float>();
-    if (step.before >= 0) {
-      AddProducts(step, h, packed, {x + step.at * u, step.steps * u}, h + step.at * u,
+    const FloatRows old = step.Old(h, In(context, s_.optional.state), u);
+    if (step.has_old) {
+      AddProducts(step, old, packed, {x + step.at * u, step.steps * u}, h + step.at * u,
                   step.steps * u);
     }
     for (int64_t row = 0; row < step.rows; ++row) {
       const int64_t at = step.place(row);
       if (step.keeps(row)) {
-        Copy(step.Before(h, u, row, zeros), u, h + at * u);
+        Copy(old.row(row), u, h + at * u);
       } else {
-        TanhFloat(step.before < 0 ? x + at * u : h + at * u, h + at * u, u);
+        TanhFloat(step.has_old ? h + at * u : x + at * u, h + at * u, u);
       }
     }
   }
@@ -250,26 +295,31 @@ class SimpleRnnKernel : public RecurrenceKernel {
 
 class SimpleRnnGradKernel : public RecurrenceKernel {
  public:
-  explicit SimpleRnnGradKernel(const RecurrenceSizes& s) : RecurrenceKernel(s, true, s.units) {}
+  explicit SimpleRnnGradKernel(const RecurrenceSizes& s) : RecurrenceKernel(s, true, 0) {}
 
  protected:
+  std::vector<float*> FirstGrads(const KernelContext& context) const override {
+    return {context.out(1).as<float>()};
+  }
+
   void RunStep(const KernelContext& context, const RecurrenceStep& step, const float* packed,
-               const float*, float* rows) const override {
+               float*) const override {
     const int64_t u = s_.units;
     const float* const dh = context.in(0).as<float>();
     const float* const h = context.in(2).as<float>();
-    float* const dx = context.out().as<float>();
+    float* const dx = context.out(0).as<float>();
+    float* const states = context.out(1).as<float>() + step.example * u;
     for (int64_t row = 0; row < step.rows; ++row) {
       const int64_t at = step.place(row);
-      float* const state = rows + row * u;
+      float* const state = states + row * u;
       if (step.keeps(row)) {
-        for (int64_t j = 0; j < u; ++j) state[j] += dh[at * u + j];
+        AddTo(dh + at * u, state);
         std::fill_n(dx + at * u, u, 0.0f);
         continue;
       }
       SimpleRnnGradRowFloat(u, dh + at * u, h + at * u, state, dx + at * u);
     }
-    if (step.before >= 0) AddProductsBack(step, dx, packed, rows, u);
+    if (step.has_old) AddProductsBack(step, dx, packed, states);
   }
 };
 
@@ -282,8 +332,7 @@ KernelOr CreateRecurrenceCpu(const Node& node, const Program& program) {
   s.units = kernel.dims[0].size;
   s.gates = kernel.dims[1].size / s.units;
   s.examples = x.dims[0].size;
-  s.mask = node.inputs.size() - 1;
-  s.masked = program.type(node.inputs.back()).dtype == DType::kBool;
+  s.optional = RecurrenceInputsOf(node, program);
   s.backwards = BoolAttr(node, "backwards");
   if (node.op == "lstm") return std::make_unique<LstmKernel>(s);
   if (node.op == "lstm_grad") return std::make_unique<LstmGradKernel>(s);

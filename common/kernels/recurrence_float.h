@@ -17,6 +17,8 @@ void PackFloat(const float* b, bool transposed, int64_t k, int64_t n, float* pac
 struct FloatRows {
   const float* data = nullptr;
   int64_t step = 0;  // from one row to the next
+
+  const float* row(int64_t i) const { return data + i * step; }
 };
 // c[m, n] = from[m, n] + a[m, k] b, which is packed. Each sum is in order of k. `from` may be c.
 void MultiplyPackedFloat(int64_t m, int64_t n, int64_t k, FloatRows a, const float* packed,

@@ -14,7 +14,13 @@ using testing::RunOp;
 struct Shape {
   int64_t n, steps, units;
   bool masked, backwards;
+  bool from_states = false;
 };
+
+// The states before the first step.
+Tensor First(const Shape& s, uint64_t seed) {
+  return RandomTensor<double>({s.n, s.units}, -1, 1, seed);
+}
 
 Tensor Mask(const Shape& s) {
   Tensor mask(DType::kBool, {s.n, s.steps});
@@ -37,6 +43,10 @@ std::vector<double> States(const std::string& op, const Shape& s, const Tensor& 
   std::vector<double> all(static_cast<size_t>(s.n * s.steps * u));
   for (int64_t example = 0; example < s.n; ++example) {
     std::vector<double> h(static_cast<size_t>(u)), c = h;
+    for (int64_t j = 0; s.from_states && j < u; ++j) {
+      h[static_cast<size_t>(j)] = at(First(s, 5), example * u + j);
+      c[static_cast<size_t>(j)] = at(First(s, 6), example * u + j);
+    }
     for (int64_t i = 0; i < s.steps; ++i) {
       const int64_t step = example * s.steps + (s.backwards ? s.steps - 1 - i : i);
       if (!s.masked || mask.values<bool>()[static_cast<size_t>(step)]) {
@@ -110,7 +120,7 @@ std::vector<Tensor> RunInBoth(const OpRun& run) {
 
 void CheckShape(const std::string& op, const Shape& s) {
   INFO(op << " of " << s.n << " x " << s.steps << " x " << s.units << ", masked " << s.masked
-          << ", backwards " << s.backwards);
+          << ", backwards " << s.backwards << ", from states " << s.from_states);
   const int64_t gates = op == "lstm" ? 4 : op == "gru" ? 3 : 1;
   const Tensor x = RandomTensor<double>({s.n, s.steps, gates * s.units}, -1, 1, 1);
   const Tensor kernel = RandomTensor<double>({s.units, gates * s.units}, -1, 1, 2);
@@ -118,6 +128,8 @@ void CheckShape(const std::string& op, const Shape& s) {
   const Attrs attrs = {{"backwards", s.backwards}};
   std::vector<Tensor> inputs = {x, kernel};
   if (op == "gru") inputs.push_back(bias);
+  if (s.from_states) inputs.push_back(First(s, 5));
+  if (s.from_states && op == "lstm") inputs.push_back(First(s, 6));
   if (s.masked) inputs.push_back(Mask(s));
   const std::vector<Tensor> out = RunInBoth({op, inputs, attrs});
   CheckNear<double>(out[0], States(op, s, x, kernel, op == "gru" ? &bias : nullptr), 1e-12);
@@ -127,6 +139,10 @@ void CheckShape(const std::string& op, const Shape& s) {
   if (op == "lstm") inputs.insert(inputs.end(), {out[2], out[1]});
   if (op == "gru") inputs.insert(inputs.end(), {out[0], out[1]});
   if (op == "simple_rnn") inputs.push_back(out[0]);
+  if (op == "lstm" && s.from_states) {
+    inputs.push_back(RandomTensor<double>({s.n, s.steps, s.units}, -1, 1, 7));
+  }
+  if (s.from_states) inputs.push_back(First(s, op == "lstm" ? 6 : 5));
   if (s.masked) inputs.push_back(Mask(s));
   RunInBoth({op + "_grad", inputs, attrs});
 }
@@ -136,11 +152,14 @@ TEST_CASE(
   for (const char* op : {"lstm", "gru", "simple_rnn"}) {
     for (const bool masked : {false, true}) {
       for (const bool backwards : {false, true}) {
-        CheckShape(op, {3, 4, 5, masked, backwards});
-        CheckShape(op, {13, 3, 33, masked, backwards});
+        for (const bool from_states : {false, true}) {
+          CheckShape(op, {3, 4, 5, masked, backwards, from_states});
+          CheckShape(op, {13, 3, 33, masked, backwards, from_states});
+        }
       }
     }
     CheckShape(op, {1, 1, 1, false, false});
+    CheckShape(op, {2, 1, 3, false, false, true});
     CheckShape(op, {7, 2, 70, true, false});
   }
 }
@@ -158,6 +177,8 @@ TEST_CASE("a recurrence refuses inputs of other shapes") {
              Catch::Contains("input 0 must be float32[2, 3, 8], not float32[2, 3, 9]"));
   CHECK_THAT(RunOp({"lstm", {x, kernel, mask}, {}}).status.ToString(),
              Catch::Contains("input 2 must be bool[2, 3], not bool[2, 2]"));
+  CHECK_THAT(RunOp({"lstm", {x, kernel, square}, {}}).status.ToString(),
+             Catch::Contains("it takes the states before the first step all or none"));
 }
 
 }  // namespace

@@ -46,6 +46,8 @@ std::vector<ActivationClass> Piecewise() {
                  Float("negative_slope", "Slope below 0.").Default(0.2), LeakyRelu),
       Plain("relu6", "x between 0 and 6", [](Expr x) { return Clip(x, 0, 6); }),
       Plain("hard_sigmoid", "(x + 3) / 6 between 0 and 1", HardSigmoid),
+      Plain("hard_sigmoid_of_keras_2", "x / 5 + 1 / 2 between 0 and 1",
+            [](Expr x) { return Clip(x * 0.2 + 0.5, 0, 1); }),
       Plain("hard_silu", "x hard_sigmoid(x)", [](Expr x) { return x * HardSigmoid(x); },
             {"hard_swish"}),
       Plain("hard_tanh", "x between -1 and 1", [](Expr x) { return Clip(x, -1, 1); }),

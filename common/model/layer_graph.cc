@@ -162,10 +162,15 @@ class GraphMaker {
       return InvalidArgument("it cannot share the variables of \"{}\", which is {}", spec.shares(),
                              first.layer_class->schema.name);
     }
-    if (!spec.config().empty()) {
-      return InvalidArgument("it has the arguments of \"{}\", and none of its own", spec.shares());
+    v1::ClassConfig config = first.config;
+    for (const auto& [key, value] : spec.config()) {
+      if (std::ranges::count(layer->layer_class->call_arguments, key) == 0) {
+        return InvalidArgument("it has the arguments of \"{}\", and none of its own",
+                               spec.shares());
+      }
+      (*config.mutable_config())[key] = value;
     }
-    layer->config = first.config;
+    COHORT_ASSIGN_OR_RETURN(layer->config, CompleteConfig(layer->layer_class->schema, config));
     return absl::OkStatus();
   }
 

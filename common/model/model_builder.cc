@@ -158,6 +158,7 @@ class ProgramMaker {
         if (layer.masks[i] < 0) continue;
         const auto mask = static_cast<size_t>(layer.inputs[static_cast<size_t>(layer.masks[i])]);
         context.inputs.back().mask = AsMask(outputs_[mask].value);
+        context.mask_is_given = context.mask_is_given || i == 0;
       }
       if (layer.layer_class->takes_keys) {
         COHORT_RETURN_IF_ERROR(row_keys_.Set(index, outputs_, weighted_, &context));

@@ -885,16 +885,16 @@ TEST_CASE("what recurrent layers refuse") {
     const char* error;
   } cases[] = {
       {"LSTM: {units: 2, stateful: true}", "stateful: true is not supported: the batches of a job"},
-      {"GRU: {units: 2, return_state: true}", "return_state: true is not supported"},
       {"SimpleRNN: {units: 2, time_major: true}", "`time_major` of SimpleRNN is not supported yet"},
       {"LSTM: {units: 2, bias_initializer: glorot_uniform}",
        "unit_forget_bias: true needs a bias_initializer Zeros, Ones or Constant"},
-      {"Bidirectional: {layer: {LSTM: {units: 2}}, merge_mode: none}",
-       "merge_mode: none gives two outputs"},
       {"Bidirectional: {layer: {LSTM: {units: 2}}, backward_layer: {LSTM: {units: 2}}}",
        "backward_layer must have another go_backwards"},
-      {"Bidirectional: {layer: {LSTM: {units: 2, return_state: true}}}",
-       "layer: return_state: true is not supported"},
+      {"Bidirectional: {layer: {LSTM: {units: 2}}, backward_layer: {LSTM: {units: 2, go_backwards: "
+       "true, return_state: true}}}",
+       "and the same return_sequences and return_state"},
+      {"ConvLSTM1D: {filters: 2, kernel_size: 2}",
+       "the input must be [batch, steps, places..., channels]"},
       {"Bidirectional: {layer: {LSTM: {units: 2, activity_regularizer: l2}}}",
        "`activity_regularizer` of LSTM is not supported yet"},
       {"Bidirectional: {layer: {Dense: {units: 2}}}", "Dense"},
@@ -912,6 +912,69 @@ TEST_CASE("what recurrent layers refuse") {
   const auto images = Build("\n  sequential:\n    - LSTM: {units: 2}\n", "loss: mse", kImages);
   CHECK_THAT(images.status().ToString(),
              Catch::Contains("the input must be [batch, steps, features]"));
+}
+
+TEST_CASE("a recurrent layer takes its states all or none, and gives them as parts") {
+  const auto build = [](const std::string& layers) {
+    return Build(R"(
+  functional:
+    - Input: {name: x}
+    - Reshape: {name: steps, inputs: x, target_shape: [9, -1]}
+    - LSTM: {name: encoder, inputs: steps, units: 2, return_state: true}
+    - ops.part: {name: h, inputs: encoder, index: 1}
+    - ops.part: {name: c, inputs: encoder, index: 2}
+)" + layers + "    - Dense: {units: 1, inputs: last}\n",
+                 "loss: mse", kImages)
+        .status()
+        .ToString();
+  };
+  CHECK(build("    - LSTM: {name: last, inputs: [steps, h, c], units: 2}\n") == "OK");
+  CHECK_THAT(build("    - LSTM: {name: again, inputs: [steps, h], units: 2}\n"
+                   "    - ops.add: {name: last, inputs: [again, c]}\n"),
+             Catch::Contains("initial_state must be 2 tensors, one for each state, and is 1"));
+  CHECK_THAT(build("    - LSTM: {name: last, inputs: [steps, h, c], units: 3}\n"),
+             Catch::Contains("initial_state 0 must be float32["));
+  CHECK_THAT(build("    - ops.part: {name: third, inputs: encoder, index: 3}\n"
+                   "    - ops.add: {name: sum, inputs: [h, c]}\n"
+                   "    - ops.add: {name: last, inputs: [sum, third]}\n"),
+             Catch::Contains("its input has 3 outputs, and none at 3"));
+}
+
+TEST_CASE("a further call of a layer has the arguments of its call") {
+  const auto model = Build(R"(
+  functional:
+    - Input: {name: x}
+    - Dense: {name: hidden, inputs: x, units: 3}
+    - Reshape: {name: steps, inputs: hidden, target_shape: [3, 1]}
+    - Attention: {name: first, inputs: [steps, steps]}
+    - Attention: {name: second, inputs: [first, steps], shares: first, use_causal_mask: true}
+    - Flatten: {inputs: second}
+    - Dense: {inputs: flatten, units: 1}
+)",
+                           "loss: mse", kFloats);
+  CHECK(model.status().message() == "");
+}
+
+TEST_CASE("what SpectralNormalization and ReversibleEmbedding refuse") {
+  const struct {
+    const char* layer;
+    const char* error;
+  } cases[] = {
+      {"SpectralNormalization: {layer: {Flatten: {}}}", "Flatten has no kernel"},
+      {"SpectralNormalization: {layer: {Dense: {units: 2, kernel_constraint: non_neg}}}",
+       "kernel_constraint inside SpectralNormalization is not supported"},
+      {"SpectralNormalization: {layer: {Embedding: {input_dim: 2, output_dim: 2}}}",
+       "Embedding inside SpectralNormalization is not supported"},
+      {"ReversibleEmbedding: {input_dim: 2, output_dim: 3, reverse: true}",
+       "with reverse: true its input is [batch, ..., 3]"},
+  };
+  for (const auto& c : cases) {
+    const auto model =
+        Build(std::string("\n  sequential:\n    - ") + c.layer + "\n    - Dense: {units: 1}\n",
+              "loss: mse", kFloats);
+    INFO(c.layer << ": " << model.status());
+    CHECK(model.status().message().find(c.error) != absl::string_view::npos);
+  }
 }
 
 TEST_CASE("a frozen Bidirectional has frozen variables, and each direction its own names") {

@@ -1,5 +1,6 @@
 #include "common/model/model_reader.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -128,7 +129,7 @@ absl::Status ModelReader::ReadLayer(const YAML::Node& item, bool functional, v1:
     COHORT_ASSIGN_OR_RETURN(*layer->mutable_device(), Text(device->value, path + ".device"));
   }
   if (const auto shares = node.Take("shares"); shares && !shares->value.IsNull()) {
-    COHORT_RETURN_IF_ERROR(ReadShares(*shares, path + ".shares", node, layer));
+    COHORT_RETURN_IF_ERROR(ReadShares(*shares, path, node, layer_class, layer));
   } else {
     v1::ClassConfig config;
     COHORT_RETURN_IF_ERROR(ReadArguments(node, path, layer_class.schema, &config));
@@ -142,14 +143,27 @@ absl::Status ModelReader::ReadLayer(const YAML::Node& item, bool functional, v1:
 }
 
 absl::Status ModelReader::ReadShares(const Entry& entry, const std::string& path,
-                                     const ClassNode& node, v1::LayerSpec* layer) {
-  Note(path, entry.line);
-  COHORT_ASSIGN_OR_RETURN(*layer->mutable_shares(), Text(entry.value, path));
-  if (node.arguments.empty()) return absl::OkStatus();
-  return Error(
-      node.arguments.front().line,
-      "a layer that `shares` the variables of \"{}\" has its arguments too; leave out `{}`",
-      layer->shares(), node.arguments.front().key);
+                                     const ClassNode& node, const LayerClass& layer_class,
+                                     v1::LayerSpec* layer) {
+  Note(path + ".shares", entry.line);
+  COHORT_ASSIGN_OR_RETURN(*layer->mutable_shares(), Text(entry.value, path + ".shares"));
+  // Beside the arguments of the layer, a call has its own.
+  ClassSchema own = layer_class.schema;
+  own.arguments.clear();
+  for (const Entry& argument : node.arguments) {
+    if (std::ranges::count(layer_class.call_arguments, argument.key) > 0) {
+      own.arguments.push_back(*layer_class.schema.Find(argument.key));
+      continue;
+    }
+    return Error(
+        argument.line,
+        "a layer that `shares` the variables of \"{}\" has its arguments too; leave out `{}`",
+        layer->shares(), argument.key);
+  }
+  v1::ClassConfig config;
+  COHORT_RETURN_IF_ERROR(ReadArguments(node, path, own, &config));
+  *layer->mutable_config() = std::move(*config.mutable_config());
+  return absl::OkStatus();
 }
 
 absl::Status ModelReader::AddInput(Entry shape, v1::ModelSpec* model) {

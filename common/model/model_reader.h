@@ -15,6 +15,8 @@ class ModelSpec;
 
 namespace cohort {
 
+struct LayerClass;
+
 // Reads `model`: its layers, or the file of Keras' JSON that has them.
 class ModelReader : public ClassReader {
  public:
@@ -34,7 +36,7 @@ class ModelReader : public ClassReader {
   absl::Status ReadLayers(const Entry& entry, bool functional, v1::ModelSpec* model);
   absl::Status ReadLayer(const YAML::Node& item, bool functional, v1::ModelSpec* model);
   absl::Status ReadShares(const Entry& entry, const std::string& path, const ClassNode& node,
-                          v1::LayerSpec* layer);
+                          const LayerClass& layer_class, v1::LayerSpec* layer);
   absl::Status AddInput(Entry shape, v1::ModelSpec* model);
   // One name or a list of them.
   absl::Status ReadNames(const Entry& entry, const std::string& path, const std::string& field,

@@ -41,6 +41,9 @@ absl::StatusOr<const ClassSchema*> SchemaSet::FindSchema(std::string_view name) 
       if (!schema->only_exact) likely.push_back(schema->name);
     }
   }
+  if (const auto refused = refused_.find(std::string(name)); refused != refused_.end()) {
+    return Unimplemented("{} \"{}\" is not supported: {}", kind_, name, refused->second);
+  }
   if (ListsWord(planned_, name)) {
     return Unimplemented("{} \"{}\" is not supported yet; supported: {}", kind_, name,
                          fmt::join(names, ", "));

@@ -5,6 +5,7 @@
 
 #include <cassert>
 #include <deque>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,15 +23,20 @@ class SchemaSet {
   // ("glorot_uniform", "adam"). kAnyCase: ignoring case, as Keras reads optimizers.
   enum class Spelling { kExact, kKeras, kAnyCase };
 
-  // `planned`: the names that Keras has and this version does not, separated by spaces.
-  SchemaSet(std::string kind, Spelling spelling, std::string planned)
-      : kind_(std::move(kind)), spelling_(spelling), planned_(std::move(planned)) {}
+  // `planned`: the names that Keras has and this version does not, separated by spaces. `refused`:
+  // names that no version has, and what to use instead.
+  SchemaSet(std::string kind, Spelling spelling, std::string planned,
+            std::map<std::string, std::string> refused = {})
+      : kind_(std::move(kind)),
+        spelling_(spelling),
+        planned_(std::move(planned)),
+        refused_(std::move(refused)) {}
   SchemaSet(const SchemaSet&) = delete;
   SchemaSet& operator=(const SchemaSet&) = delete;
 
   const std::string& kind() const { return kind_; }
-  // Errors: Unimplemented for a planned class, else InvalidArgument with the nearest name; both
-  // list the names that there are.
+  // Errors: Unimplemented for a planned or refused class, else InvalidArgument with the nearest
+  // name; both list the names that there are.
   absl::StatusOr<const ClassSchema*> FindSchema(std::string_view name) const;
   // In the order of their names.
   std::vector<const ClassSchema*> Schemas() const;
@@ -51,6 +57,7 @@ class SchemaSet {
   const std::string kind_;
   const Spelling spelling_;
   const std::string planned_;
+  const std::map<std::string, std::string> refused_;
   std::vector<const ClassSchema*> schemas_ ABSL_GUARDED_BY(mu_);  // in the order of their names
 };
 
@@ -61,8 +68,8 @@ template <typename Class>
 class ClassRegistry : public SchemaSet {
  public:
   ClassRegistry(std::string kind, Spelling spelling, std::string planned,
-                std::vector<Class> classes)
-      : SchemaSet(std::move(kind), spelling, std::move(planned)) {
+                std::vector<Class> classes, std::map<std::string, std::string> refused = {})
+      : SchemaSet(std::move(kind), spelling, std::move(planned), std::move(refused)) {
     for (Class& c : classes) {
       [[maybe_unused]] const absl::Status added = Register(std::move(c));
       assert(added.ok());  // names of the tree differ

@@ -353,7 +353,13 @@ std::vector<std::string> GoldenModel::metric_names() const {
 
 std::vector<double> GoldenModel::Variable(const std::string& name) const {
   const Tensor value = testing::TensorsOf(*local_, name).at(0);
-  return ToDoubles(dtype_, value.raw(), value.num_elements());
+  std::vector<double> sum = ToDoubles(dtype_, value.raw(), value.num_elements());
+  // The kernel of SpectralNormalization.
+  for (const Tensor& offset : testing::TensorsOf(*local_, name + "_offset")) {
+    const std::vector<double> more = ToDoubles(dtype_, offset.raw(), offset.num_elements());
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += more[i];
+  }
+  return sum;
 }
 
 std::vector<double> GoldenModel::Gradient(const std::string& name) const {

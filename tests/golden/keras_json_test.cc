@@ -91,6 +91,13 @@ TEST_CASE("all layers for images of a model of Keras become transforms of its da
   CHECK(job->spec.model().layers(1).class_name() == "Rescaling");
 }
 
+// make_tensorflow_golden.py makes the file.
+TEST_CASE("models of tf_keras with functions of TensorFlow learn what they learn in Keras") {
+  const json file = ReadGolden("tensorflow_models.json.gz");
+  REQUIRE(file["cases"].size() > 20);
+  for (const json& c : file["cases"]) Compare(c);
+}
+
 // keras_json_peer_test.py names a file with many models.
 TEST_CASE("random models of a file learn what they learn in Keras", "[.peer]") {
   const char* file = std::getenv("COHORT_KERAS_JSON_MODELS");

@@ -37,9 +37,11 @@ def batch_size(step):
 
 def name_in(layer, variable):
     """The name of a variable after that of its layer, which may have layers in it: "query/kernel"."""
-    path = getattr(variable, "path", "")
-    if IS_KERAS_3 and (layer.name + "/") in path:
-        return path.split(layer.name + "/", 1)[1]
+    path = getattr(variable, "path", "") if IS_KERAS_3 else variable.name.split(":")[0]
+    if (layer.name + "/") in path:
+        name = path.split(layer.name + "/", 1)[1]
+        is_conv = not IS_KERAS_3 and type(layer).__name__.startswith("ConvLSTM")  # no cell in the names of Keras 2
+        return "conv_lstm_cell/" + name if is_conv else name
     return variable.name.split("/")[-1].split(":")[0]
 
 

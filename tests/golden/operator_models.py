@@ -263,6 +263,87 @@ def with_key(query, value):
     return layers.MultiHeadAttention(2, 4, value_dim=5, output_shape=4, name="attention")(query, value, key)
 
 
+def sequences(length=5, masked=False):
+    """Two sequences as vectors, with the columns of their ids; the first one with steps that are masked."""
+    first, column = ids(length, 6, 0)
+    second, other = ids(4, 6, 1)
+    x = layers.Embedding(6, 3, mask_zero=masked, name="source")(first)
+    y = layers.Embedding(6, 3, mask_zero=masked, name="target")(second)
+    return [first, second], [column, other], x, y
+
+
+def encoder_and_decoder(make, masked=False, **config):
+    """What translates: the decoder begins with the states of the encoder, and has one answer for each step."""
+    def build():
+        inputs, columns, x, y = sequences(masked=masked)
+        _, *states = make(4, return_state=True, name="encoder", **config)(x)
+        y, *more = make(4, return_sequences=True, return_state=True, name="decoder", **config)(
+            y, initial_state=states if len(states) > 1 else states[0])
+        end = layers.Dense(6, activation="softmax", name="answer")(y)
+        other = layers.Dense(2, name="other")(layers.Concatenate()(more) if len(more) > 1 else more[0])
+        labels = [{"column": "label_0", "kind": "ids", "dims": [4], "bound": 6, "position": 9},
+                  {"column": "label_1", "kind": "real", "dims": [2], "bound": 0, "position": 8}]
+        return keras.Model(inputs, [end, other]), columns, labels, {
+            "loss": ["sparse_categorical_crossentropy", "mean_squared_error"]}
+    return build
+
+
+def both_directions(make, masked=False, **config):
+    def build():
+        inputs, columns, x, y = sequences(masked=masked)
+        forward, backward, *states = layers.Bidirectional(
+            make(3, return_sequences=True, return_state=True, **config), merge_mode=None, name="both")(x)
+        again = layers.Bidirectional(make(3, **config), merge_mode="sum", name="again")(y, initial_state=states)
+        end, label = head(layers.Concatenate()([layers.GlobalAveragePooling1D()(forward),
+                                                layers.GlobalMaxPooling1D()(backward), again]))
+        return keras.Model(inputs, end), columns, [label], {"loss": "mean_squared_error"}
+    return build
+
+
+def cells_with_states():
+    tensor, column = real((4, 3), 0)
+    cells = lambda: [layers.LSTMCell(3, name="first"), layers.GRUCell(2, name="second")]  # noqa: E731
+    y, *states = layers.RNN(cells(), return_state=True, name="encoder")(tensor)
+    states = [s for state in states for s in (state if isinstance(state, (list, tuple)) else [state])]
+    end, label = head(layers.Concatenate()([y, *states]))
+    return keras.Model(tensor, end), [column], [label], {"loss": "mean_squared_error"}
+
+
+def conv_lstm(rank, **config):
+    def build():
+        make = [layers.ConvLSTM1D, layers.ConvLSTM2D, layers.ConvLSTM3D][rank - 1]
+        tensor, column = real((3,) + (4, 5, 3)[:rank] + (2,), 0)
+        if config.get("return_state"):
+            x, *states = make(2, 2, padding="same", name="frames", **config)(tensor)
+            x = make(2, 2, padding="same", name="next")(tensor, initial_state=states) + x
+        else:
+            x = make(2, 2, name="frames", **config)(tensor)
+        end, label = head(x)
+        return keras.Model(tensor, end), [column], [label], {"loss": "mean_squared_error"}
+    return build
+
+
+def reversible(**config):
+    """A language model with one table for its words and its answers."""
+    def build():
+        tensor, column = ids(4, 6, 0)
+        table = layers.ReversibleEmbedding(6, 5, name="table", **config)
+        x = layers.Dense(5, activation="tanh", name="hidden")(table(tensor))
+        end = layers.Activation("softmax", name="answer")(table(x, reverse=True))
+        label = {"column": "label_0", "kind": "ids", "dims": [4], "bound": 6, "position": 9}
+        return keras.Model(tensor, end), [column], [label], {"loss": "sparse_categorical_crossentropy"}
+    return build
+
+
+def spectral(make, **config):
+    def build():
+        tensor, column = real((5, 4, 3), 0)
+        x = layers.SpectralNormalization(make(), name="normalized", **config)(tensor)
+        end, label = head(layers.Activation("tanh")(x))
+        return keras.Model(tensor, end), [column], [label], {"loss": "mean_squared_error"}
+    return build
+
+
 CASES = {"function_" + name: (lambda f=f: of_function(f)) for name, f in FUNCTIONS.items()}
 CASES.update({
     "masked_mse": sequence_loss("mean_squared_error", 3, None, "real", ["mean_absolute_error"]),
@@ -295,4 +376,25 @@ CASES.update({
     "time_distributed_images": time_distributed_images,
     "nested_with_operators": nested_with_operators,
     "scale_layers": scale_layers,
+    "encoder_decoder_lstm": encoder_and_decoder(layers.LSTM),
+    "encoder_decoder_gru": encoder_and_decoder(layers.GRU),
+    "encoder_decoder_rnn": encoder_and_decoder(layers.SimpleRNN),
+    "encoder_decoder_lstm_masked": encoder_and_decoder(layers.LSTM, masked=True),
+    "encoder_decoder_gru_masked": encoder_and_decoder(layers.GRU, masked=True, go_backwards=True),
+    "encoder_decoder_rnn_masked": encoder_and_decoder(layers.SimpleRNN, masked=True, zero_output_for_mask=True),
+    "encoder_decoder_unrolled": encoder_and_decoder(layers.LSTM, masked=True, recurrent_activation="tanh"),
+    "both_directions_lstm": both_directions(layers.LSTM),
+    "both_directions_gru_masked": both_directions(layers.GRU, masked=True),
+    "both_directions_unrolled": both_directions(layers.GRU, masked=True, reset_after=False),
+    "cells_with_states": cells_with_states,
+    "conv_lstm_1d": conv_lstm(1, return_sequences=True, strides=2),
+    "conv_lstm_2d": conv_lstm(2, padding="same", go_backwards=True, return_sequences=True),
+    "conv_lstm_2d_states": conv_lstm(2, return_state=True),
+    "conv_lstm_3d": conv_lstm(3, use_bias=False),
+    "spectral_dense": spectral(lambda: layers.Dense(4, kernel_regularizer="l2")),
+    "spectral_conv": spectral(lambda: layers.Conv2D(2, 3, name="conv"), power_iterations=3),
+    "spectral_frozen": spectral(lambda: layers.Dense(4, trainable=False, name="inside")),
+    "reversible": reversible(),
+    "reversible_untied": reversible(tie_weights=False, logit_soft_cap=0.5),
+    "reversible_masked": reversible(mask_zero=True),
 })

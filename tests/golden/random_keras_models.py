@@ -104,7 +104,11 @@ class Drawer:
         if depth > 0 and self.chance(0.3):
             model, _ = self.nested(shape, depth - 1)
             return model(tensor)
-        if not self.is_keras_2 and self.chance(0.25):
+        if len(shape) == 2 and self.chance(0.3):
+            return self.recurrent(tensor)
+        if self.chance(0.25):
+            if self.is_keras_2:
+                return self.tensorflow_function(tensor)
             return self.attention(tensor) if len(shape) == 2 and self.chance(0.4) else self.operator(tensor)
         if self.chance(0.2):
             # One layer called twice.
@@ -129,7 +133,8 @@ class Drawer:
             lambda: ops.concatenate([tensor, ops.square(tensor)], axis=-1),
             lambda: ops.maximum(tensor, -0.3) - ops.mean(tensor, axis=-1, keepdims=True),
             lambda: ops.softmax(tensor, axis=-1) + ops.clip(tensor, -0.5, 0.5),
-            lambda: tensor[..., ::-1] + tensor[..., :1],
+            # In the other order Keras takes [5, 1] for a bias of five features.
+            lambda: tensor[..., :1] + tensor[..., ::-1],
             lambda: ops.expand_dims(ops.reshape(tensor, (-1, shape[0] * (shape[1] if len(shape) > 1 else 1))), -1),
         ]
         if len(shape) == 2:
@@ -143,6 +148,91 @@ class Drawer:
             ]
         made = self.rng.choice(choices)()
         return ops.squeeze(made, -1) if len(made.shape) > 3 else made
+
+    def tensorflow_function(self, tensor):
+        """A function of TensorFlow, or Python's operators: Keras 2 makes layers of them."""
+        import tensorflow as tf
+        shape = list(tensor.shape[1:])
+        choices = [
+            lambda: tensor * 0.5 + 1,
+            lambda: 1 - tensor,
+            lambda: tensor + self.dense(units=shape[-1])(tensor),
+            lambda: tensor / (1 + tf.abs(tensor)),
+            lambda: tf.tanh(tensor) * tf.sigmoid(tensor),
+            lambda: tf.where(tensor > 0.1, tensor, 0.2 * tensor),
+            lambda: tf.concat([tensor, tf.square(tensor)], axis=-1),
+            lambda: tf.maximum(tensor, -0.3) - tf.reduce_mean(tensor, axis=-1, keepdims=True),
+            lambda: tf.nn.softmax(tensor) + tf.clip_by_value(tensor, -0.5, 0.5),
+            lambda: tf.reverse(tensor, [-1]) + tensor[(slice(None),) * len(shape) + (slice(0, 1),)],
+            lambda: tf.reshape(tensor, (-1, shape[0] * (shape[1] if len(shape) > 1 else 1))),
+            lambda: tf.nn.relu(tensor) - tf.nn.elu(-tensor),
+            lambda: tf.add_n([tensor, tf.nn.gelu(tensor, approximate=True), tf.nn.leaky_relu(tensor)]),
+            lambda: tf.math.l2_normalize(tensor, axis=-1) * tf.exp(-tensor),
+        ]
+        if len(shape) == 2:
+            choices += [
+                lambda: tf.reduce_mean(tensor, axis=1),
+                lambda: tf.transpose(tensor, (0, 2, 1)),
+                lambda: tensor[:, 0],
+                lambda: tf.matmul(tensor, tensor, transpose_b=True),
+                lambda: tensor @ tf.transpose(tensor, (0, 2, 1)),
+                lambda: tf.add(*tf.split(tf.concat([tensor, tensor * tensor], axis=1), 2, axis=1)),
+                lambda: tf.squeeze(tf.expand_dims(tensor, 1), 1) + tf.reverse(tensor, [1]),
+                lambda: tf.pad(tensor, [[0, 0], [1, 0], [0, 0]]),
+                lambda: tf.stack([tensor[:, 0], tensor[:, -1]], axis=1),
+                lambda: tf.cumsum(tensor, axis=1),
+            ]
+        return self.rng.choice(choices)()
+
+    def recurrent(self, tensor):
+        """Recurrence over the steps of a tensor: one layer, both directions, or an encoder and its decoder."""
+        rng, layers = self.rng, self.layers
+        make = rng.choice([layers.LSTM, layers.GRU, layers.SimpleRNN])
+        units = rng.randint(1, 4)
+        config = {"go_backwards": self.chance(0.2), "use_bias": self.chance(0.8)}
+        if make is not layers.SimpleRNN and self.chance(0.2):
+            config["recurrent_activation"] = "tanh"  # step by step
+        if make is layers.GRU and self.chance(0.3):
+            config["reset_after"] = False
+        sequences = self.chance(0.6)
+        kind = rng.choice(["plain", "plain", "two", "apart", "states", "decoder", "decoder", "two_states", "cells"])
+        if kind == "plain":
+            return make(units, return_sequences=sequences, **config)(tensor)
+        if kind == "two":
+            mode = rng.choice(["concat", "sum", "mul", "ave"])
+            return layers.Bidirectional(make(units, return_sequences=sequences, **config), merge_mode=mode)(tensor)
+        if kind == "apart":
+            both = layers.Bidirectional(make(units, return_sequences=sequences, **config), merge_mode=None)(tensor)
+            return layers.Concatenate()(list(both))
+        if kind == "states":
+            y, *states = make(units, return_state=True, **config)(tensor)
+            return layers.Concatenate()([y, *states])
+        if kind == "cells":
+            cells = [layers.LSTMCell(units), layers.GRUCell(rng.randint(1, 4))]
+            y, *states = layers.RNN(cells, return_sequences=sequences, return_state=True)(tensor)
+            if sequences:
+                return y
+            ends = []
+            for state in states:  # Keras 2 has a list for each cell
+                ends += state if isinstance(state, (list, tuple)) else [state]
+            return layers.Concatenate()([y, *ends])
+        if kind == "two_states":
+            _, *states = layers.Bidirectional(make(units, return_state=True, **config))(tensor)
+            return layers.Bidirectional(make(units, return_sequences=sequences, **config))(
+                self.dense()(tensor), initial_state=states)
+        _, *states = make(units, return_sequences=self.chance(0.5), return_state=True, **config)(tensor)
+        states = states if len(states) > 1 else states[0]
+        return make(units, return_sequences=sequences, **config)(self.dense()(tensor), initial_state=states)
+
+    def video(self):
+        """The input of a layer that convolves the steps of images or sequences, and its output."""
+        rng, rank = self.rng, self.rng.choice([1, 2])
+        make = self.layers.ConvLSTM1D if rank == 1 else self.layers.ConvLSTM2D
+        tensor = self.input([rng.randint(1, 3)] + [rng.randint(2, 4) for _ in range(rank)] + [rng.randint(1, 2)])
+        more = {"strides": 2} if self.chance(0.3) else {}
+        made = make(rng.randint(1, 2), 2, padding=rng.choice(["same", "valid"]), return_sequences=self.chance(0.5),
+                    **more)(tensor)
+        return self.layers.Flatten()(made)
 
     def attention(self, tensor):
         rng, layers = self.rng, self.layers
@@ -202,10 +292,18 @@ class Drawer:
         if self.chance(0.4):
             tensors += self.towers()
         while not tensors or (len(tensors) < 3 and self.chance(0.3)):
-            if self.chance(0.3):
+            if self.chance(0.1):
+                tensors.append(self.video())
+            elif self.chance(0.3):
                 bound = rng.randint(2, 12)
                 ids = self.input([rng.randint(1, 4)], bound)
-                tensors.append(self.layers.Embedding(bound, rng.randint(1, 5))(ids))
+                if self.chance(0.3):
+                    rows = self.layers.Embedding(bound, rng.randint(1, 5), mask_zero=True)(ids)
+                    make = rng.choice([self.layers.LSTM, self.layers.GRU, self.layers.SimpleRNN])
+                    tensors.append(make(rng.randint(1, 4), go_backwards=self.chance(0.3))(rows))
+                else:
+                    rows = self.layers.Embedding(bound, rng.randint(1, 5))(ids)
+                    tensors.append(self.recurrent(rows) if self.chance(0.5) else rows)
             else:
                 tensors.append(self.input([rng.randint(1, 4) for _ in range(rng.randint(1, 2))]))
         tensors = [self.step(t, 2) if self.chance(0.7) else t for t in tensors]

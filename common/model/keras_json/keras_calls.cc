@@ -15,9 +15,12 @@ namespace {
 using Json = nlohmann::json;
 using References = std::vector<KerasReference>;
 
+// Stands for the name of a layer where Keras 2 has a constant: ["_CONSTANT_VALUE", -1, 0.5, {}].
+constexpr const char* kConstant = "_CONSTANT_VALUE";
+
 bool IsReference(const Json& value) {
   return value.is_array() && value.size() >= 3 && value[0].is_string() &&
-         value[1].is_number_integer() && value[2].is_number_integer();
+         value[1].is_number_integer() && (value[2].is_number_integer() || value[0] == kConstant);
 }
 
 KerasReference ToReference(const Json& value) {
@@ -75,6 +78,10 @@ class CallReader {
     if (class_ != nullptr && position < class_->call.size()) {
       return Add(class_->call[position], value);
     }
+    // Keras 2 has the items of the last argument one by one.
+    if (!is_keras_3_ && class_ != nullptr && !class_->call.empty() && TakesList()) {
+      return Add(class_->call.back(), value);
+    }
     // ops.einsum takes tensors one by one; another class takes one, or a list.
     const bool takes_more = class_ != nullptr && class_->call.empty() && IsOperation();
     if (position > 0 && !takes_more) return NoTensor(value);
@@ -110,6 +117,11 @@ class CallReader {
           call_.inputs.begin(), call_.inputs.end(),
           [this](const auto& a, const auto& b) { return OrderOf(a.name) < OrderOf(b.name); });
     }
+    // The mask of a sequence counts beside an initial_state in Keras 2, and does not in Keras 3.
+    if (!is_keras_3_ && call_.inputs.size() > 1 && class_ != nullptr &&
+        class_->schema.Find("keep_mask") != nullptr) {
+      call_.arguments["keep_mask"] = ConfigOf(true);
+    }
     call_.masks.resize(call_.inputs.size());
     for (auto& [name, mask] : masks_) {
       bool found = false;
@@ -130,6 +142,9 @@ class CallReader {
  private:
   bool IsOperation() const { return class_->schema.name.starts_with(kOperationPrefix); }
 
+  // The last argument of `call` is a list.
+  bool TakesList() const { return class_->max_inputs > class_->call.size(); }
+
   bool TakesInput(const std::string& name) const {
     return class_ != nullptr &&
            std::find(class_->call.begin(), class_->call.end(), name) != class_->call.end();
@@ -147,7 +162,7 @@ class CallReader {
   // A tensor of the model; null for anything else.
   const Json* ReferenceOf(const Json& value) const {
     if (!is_keras_3_) {
-      return IsReference(value) && value[0] != "_CONSTANT_VALUE" ? &value : nullptr;
+      return IsReference(value) && value[0] != kConstant ? &value : nullptr;
     }
     if (StringMember(value, "class_name") != "__keras_tensor__") return nullptr;
     const Json* const config = FindMember(value, "config");
@@ -175,11 +190,13 @@ class CallReader {
     const Json* const constant = ConstantOf(value);
     if (constant != nullptr && constant->is_number()) return AddArgument(name, *constant);
     if (constant != nullptr || HasTensor(value)) return AddTensors(name, value);
-    if (!is_keras_3_ && value.is_array() && value.size() >= 3 && value[0] == "_CONSTANT_VALUE") {
+    if (!is_keras_3_ && value.is_array() && value.size() >= 3 && value[0] == kConstant) {
       return Add(name, value[2]);
     }
-    const bool has_argument = class_->schema.Find(name) != nullptr;
     const Json* const items = ItemsOf(value);
+    const Argument* const argument = class_->schema.Find(name);
+    const bool has_argument =
+        argument != nullptr && (items == nullptr || argument->type != ArgumentType::kFloat);
     if (!has_argument && items != nullptr) return AddConstant(name, *items, "");
     return AddArgument(name, value);
   }

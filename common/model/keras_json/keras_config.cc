@@ -185,13 +185,14 @@ absl::Status CheckKerasModule(const Json& object) {
   const auto is_in = [&module](std::string_view package) { return IsIn(module, package); };
   if (class_name.ends_with("OpLambda") || class_name == "TensorFlowOpLayer") {
     return Unimplemented(
-        "TensorFlow's functions on tensors of tf_keras are not supported; use those of keras.ops "
-        "in Keras 3, or layers such as keras.layers.Add()");
+        "a function of TensorFlow on tensors is not supported here: use a layer, or write the JSON "
+        "with TensorFlow 2.4 or later");
   }
   if (class_name == "Lambda") {
     return Unimplemented(
-        "a Lambda layer holds Python code, which Cohort does not run; write it with operators: "
-        "`x * 2`, or keras.ops.mean(x, axis=1)");
+        "a Lambda layer holds Python code, which Cohort does not run; write it with operators and "
+        "functions on tensors, and call to_json() again: `x * 2` or keras.ops.mean(x, axis=1), in "
+        "Keras 2 tf.reduce_mean(x, axis=1)");
   }
   if (module.empty() || is_in("keras") || is_in("tf_keras") || is_in("tensorflow")) {
     return absl::OkStatus();

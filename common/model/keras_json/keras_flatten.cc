@@ -219,12 +219,12 @@ void SetMasks(const Call& call, const std::vector<std::string>& names, v1::Layer
   }
 }
 
-// The arguments beside tensors, and which tensors there are.
-bool SameArguments(const Call& a, const Call& b) {
-  const auto text = [](const Call& call) {
-    return call.call->config ? ConfigText(ConfigOf(*call.call->config)) : std::string();
-  };
-  return a.call->names == b.call->names && text(a) == text(b);
+// True for the first arguments of `call`, of which the last one may be a list.
+bool AreFirst(const std::vector<std::string>& names, const std::vector<std::string>& known) {
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i] != known[std::min(i, known.size() - 1)]) return false;
+  }
+  return true;
 }
 
 void SetConfig(const Call& call, v1::LayerSpec* layer) {
@@ -239,9 +239,33 @@ void SetConfig(const Call& call, v1::LayerSpec* layer) {
   const std::vector<std::string>& names = call.call->names;
   if (schema.Find("input_names") == nullptr || names.empty()) return;
   const std::vector<std::string>& known = call.layer->layer_class->call;
-  if (!std::equal(names.begin(), names.end(), known.begin())) {
-    (*arguments)["input_names"] = ConfigOf(names);
+  if (!AreFirst(names, known)) (*arguments)["input_names"] = ConfigOf(names);
+}
+
+// Sets the arguments of a further call that differ from those of the first one. Error:
+// Unimplemented for one that is not an argument of calls.
+absl::Status SetCallArguments(const Call& first, const Call& call, v1::LayerSpec* layer) {
+  v1::LayerSpec before, own;
+  SetConfig(first, &before);
+  SetConfig(call, &own);
+  const auto at = [](const v1::LayerSpec& spec, const std::string& key) {
+    const auto it = spec.config().find(key);
+    return it == spec.config().end() ? v1::ConfigValue() : it->second;
+  };
+  const std::vector<std::string>& of_calls = call.layer->layer_class->call_arguments;
+  std::set<std::string> keys;
+  for (const auto& [key, value] : before.config()) keys.insert(key);
+  for (const auto& [key, value] : own.config()) keys.insert(key);
+  keys.erase("trainable");
+  for (const std::string& key : keys) {
+    if (ConfigText(at(before, key)) == ConfigText(at(own, key))) continue;
+    if (std::ranges::count(of_calls, key) == 0) {
+      return Unimplemented("{}: calls of one layer with different {} are not supported yet",
+                           call.layer->where, key);
+    }
+    (*layer->mutable_config())[key] = at(own, key);
   }
+  return absl::OkStatus();
 }
 
 // The names of Keras 3, and those of several outputs of one layer as in Keras 2: "inner",
@@ -286,11 +310,7 @@ absl::Status FlattenKerasModel(const KerasModel& model, v1::ModelSpec* spec) {
     layer->set_class_name(call.layer->layer_class->schema.name);
     const Call* const first = first_calls.emplace(call.layer, &call).first->second;
     if (count > 0 && !IsOperation(*call.layer)) {
-      if (!SameArguments(*first, call)) {
-        return Unimplemented(
-            "{}: calls of one layer with different arguments are not supported yet",
-            call.layer->where);
-      }
+      COHORT_RETURN_IF_ERROR(SetCallArguments(*first, call, layer));
       layer->set_shares(call.name);
       continue;
     }

@@ -10,6 +10,7 @@
 #include "common/base/status.h"
 #include "common/model/keras_json/keras_calls.h"
 #include "common/model/keras_json/keras_config.h"
+#include "common/model/keras_json/tensorflow_functions.h"
 
 namespace cohort {
 namespace {
@@ -64,6 +65,18 @@ std::string FreeInputName(const std::vector<KerasLayer>& layers) {
   const auto has_it = [&](const KerasLayer& layer) { return layer.name == name; };
   while (std::any_of(layers.begin(), layers.end(), has_it)) name += "_";
   return name;
+}
+
+std::string NameOf(const Json& layer) {
+  const std::string name = StringMember(layer, "name");
+  const Json* const config = FindMember(layer, "config");
+  return name.empty() && config != nullptr ? StringMember(*config, "name") : name;
+}
+
+// A layer, for errors.
+std::string WhereOf(const Json& layer, size_t index, const std::string& path) {
+  return fmt::format("{}layers[{}] \"{}\" ({})", path, index, PrintableLine(NameOf(layer)),
+                     PrintableLine(StringMember(layer, "class_name")));
 }
 
 // Resolves references to the layers of one functional model.
@@ -205,6 +218,7 @@ absl::StatusOr<KerasModel> KerasModelReader::Read(const Json& model) {
         "\"Functional\", \"config\": ...}}",
         ShortText(model));
   }
+  is_keras_2_ = StringMember(model, "keras_version").starts_with("2");
   return ReadModel(model, "");
 }
 
@@ -221,6 +235,16 @@ absl::StatusOr<KerasModel> KerasModelReader::ReadModel(const Json& model, const 
   }
   if (layers == nullptr || !layers->is_array() || layers->empty()) {
     return InvalidArgument("the model \"{}\" has no layers", PrintableLine(result.name));
+  }
+  Json rewritten;
+  if (std::ranges::any_of(*layers, IsTensorFlowFunction)) {
+    rewritten = *layers;
+    for (size_t i = 0; i < rewritten.size(); ++i) {
+      if (!IsTensorFlowFunction(rewritten[i])) continue;
+      COHORT_RETURN_IF_ERROR(
+          Annotate(ToKerasOperation(&rewritten[i]), WhereOf(rewritten[i], i, path)));
+    }
+    layers = &rewritten;
   }
   std::set<std::string> names;
   for (const Json& layer : *layers) {
@@ -338,10 +362,8 @@ absl::StatusOr<KerasLayer> KerasModelReader::ReadLayer(const Json& layer, size_t
   KerasLayer result;
   const std::string class_name = StringMember(layer, "class_name");
   const Json* const config = FindMember(layer, "config");
-  result.name = StringMember(layer, "name");
-  if (result.name.empty() && config != nullptr) result.name = StringMember(*config, "name");
-  result.where = fmt::format("{}layers[{}] \"{}\" ({})", path, index, PrintableLine(result.name),
-                             PrintableLine(class_name));
+  result.name = NameOf(layer);
+  result.where = WhereOf(layer, index, path);
   if (class_name.empty() || config == nullptr || result.name.empty()) {
     return InvalidArgument(
         "{}layers[{}] is no layer: it needs \"class_name\", \"config\" and a name", path, index);
@@ -393,6 +415,21 @@ void PrepareInnerLayers(const ClassSchema& schema, v1::ClassConfig* given) {
   }
 }
 
+// hard_sigmoid is another function in Keras 2.
+void UseActivationsOfKeras2(v1::ClassConfig* config) {
+  for (auto& [name, value] : *config->mutable_config()) {
+    if (value.has_object()) UseActivationsOfKeras2(value.mutable_object());
+    if (value.has_list()) {
+      for (v1::ConfigValue& item : *value.mutable_list()->mutable_values()) {
+        if (item.has_object()) UseActivationsOfKeras2(item.mutable_object());
+      }
+    }
+    if (name.ends_with("activation") && value.s() == "hard_sigmoid") {
+      value = ConfigOf("hard_sigmoid_of_keras_2");
+    }
+  }
+}
+
 // The config of an operation lacks what its calls have.
 absl::Status KerasModelReader::ReadOperation(const Json& layer, KerasLayer* result) {
   const std::string name = SnakeCase(StringMember(layer, "class_name"));
@@ -418,6 +455,7 @@ absl::Status KerasModelReader::ReadConfig(const Json& layer, KerasLayer* result)
                           Layers().Find(class_name == "InputLayer" ? "Input" : class_name));
   const Json& config = *FindMember(layer, "config");
   COHORT_ASSIGN_OR_RETURN(v1::ClassConfig given, ReadKerasClass(layer));
+  if (is_keras_2_) UseActivationsOfKeras2(&given);
   auto* const arguments = given.mutable_config();
   arguments->erase("name");
   // Keras 2 writes it into any layer that is the first of a Sequential.

@@ -90,6 +90,7 @@ class KerasModelReader {
   absl::Status CheckDType(const nlohmann::json& config);
 
   const bool checks_dtype_;
+  bool is_keras_2_ = false;
   std::string dtype_;
   std::set<int64_t> shared_ids_;  // layers have them in files of TensorFlow before 2.13
 };

@@ -98,6 +98,7 @@ LayerClass AttentionLike(std::string_view name, std::string_view doc, ScoreFn sc
           .max_inputs = 3,
           .mask = MaskRule::kOwn,
           .call = {"query", "value", "key"},
+          .call_arguments = {"return_attention_scores", "use_causal_mask"},
           .several_outputs = true,
           .build = [score](LayerContext* context) { return BuildAttention(context, score); }};
 }

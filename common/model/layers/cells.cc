@@ -165,6 +165,25 @@ bool GatedCell::HasActivation(std::string_view argument, std::string_view name) 
   return context_.config.Object(argument).class_name() == name;
 }
 
+absl::Status OpenForgetGates(LayerContext* context, int64_t units) {
+  const Config& config = context->config;
+  if (!config.Bool("use_bias") || !config.Bool("unit_forget_bias") || context->is_shared) {
+    return absl::OkStatus();
+  }
+  v1::InitializerSpec* const spec = context->variables->back().mutable_initializer();
+  if (spec->class_name() == "Ones") return absl::OkStatus();
+  if (spec->class_name() != "Zeros" && spec->class_name() != "Constant") {
+    return InvalidArgument(
+        "unit_forget_bias: true needs a bias_initializer Zeros, Ones or Constant, not {}; or set "
+        "unit_forget_bias: false",
+        spec->class_name());
+  }
+  spec->set_class_name("OnesWithin");
+  spec->set_fan_in(static_cast<uint64_t>(units));
+  spec->set_fan_out(static_cast<uint64_t>(2 * units));
+  return absl::OkStatus();
+}
+
 std::vector<Argument> GatedCellArguments(bool gates) {
   std::vector<Argument> arguments = {
       Int("units", "Size of the state and of the output.").AtLeast(1),

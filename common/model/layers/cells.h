@@ -15,32 +15,38 @@
 
 namespace cohort {
 
+// The outputs of a cell and its states, at all steps: [batch, steps, ...] each.
+struct CellSteps {
+  Expr y;
+  std::vector<Expr> states;
+};
+
 // A cell computes one step of a recurrent layer (keras/src/layers/rnn). It declares its variables
 // when it is made.
 class Cell {
  public:
   virtual ~Cell() = default;
 
-  // Sizes of the states, [batch, size] each. The output is as large as state 0.
-  virtual std::vector<int64_t> state_sizes() const = 0;
-  virtual int64_t output_size() const { return state_sizes()[0]; }
-  // Computes what does not depend on states, for all steps at once: x [batch, steps, features] ->
-  // [batch, steps, width].
+  // Shapes of the states of one record, known after Project. The output has that of state 0.
+  virtual std::vector<Dims> state_shapes() const = 0;
+  virtual Dims output_shape() const { return state_shapes()[0]; }
+  // Computes what does not depend on states, for all steps at once: x [batch, steps, ...] ->
+  // [batch, steps, ..., width].
   virtual absl::StatusOr<Expr> Project(Expr x) = 0;
-  // Computes a step from its part of Project, [batch, width]. Replaces the states and returns the
-  // output.
+  // Computes a step from its part of Project, [batch, ..., width]. Replaces the states and returns
+  // the output.
   virtual absl::StatusOr<Expr> Step(Expr projected, std::span<Expr> states) = 0;
 
-  // Returns true if an op of the graph computes all steps: AllSteps then returns the outputs
-  // [batch, steps, size], which are those of the step before where the mask is false.
+  // Returns true if an op of the graph computes all steps: AllSteps then returns the outputs and
+  // the states, which are those of the step before where the mask is false.
   virtual bool has_op() const { return false; }
-  virtual absl::StatusOr<Expr> AllSteps(Expr projected, const RecurrenceOptions& options) {
+  virtual absl::StatusOr<CellSteps> AllSteps(Expr projected, const RecurrenceOptions& options) {
     return Internal("a cell has no op for all steps");
   }
 };
 
-// Makes a cell for inputs of these features. The context has the arguments of the cell, and the
-// prefix of its variables as its name. Its config must live as long as the cell.
+// Makes a cell for inputs of these features, the last axis. The context has the arguments of the
+// cell, and the prefix of its variables as its name. Its config must live as long as the cell.
 using CellMaker = std::function<absl::StatusOr<std::unique_ptr<Cell>>(const LayerContext& context,
                                                                       int64_t features)>;
 
@@ -79,7 +85,7 @@ std::string NestedName(const v1::ClassConfig& config);
 // times `units` numbers, with biases, dropout and activations.
 class GatedCell : public Cell {
  public:
-  std::vector<int64_t> state_sizes() const override { return {units_}; }
+  std::vector<Dims> state_shapes() const override { return {{units_}}; }
   absl::StatusOr<Expr> Project(Expr x) override;
 
  protected:
@@ -115,6 +121,10 @@ class GatedCell : public Cell {
   bool has_input_masks_ = false, has_state_masks_ = false;
   std::vector<Expr> input_masks_, state_masks_;
 };
+
+// unit_forget_bias of LSTM: the forget gates of the bias, which was declared last, begin with 1.
+// Error: InvalidArgument for a bias_initializer that has no such form.
+absl::Status OpenForgetGates(LayerContext* context, int64_t units);
 
 // The arguments of a cell with such variables; `gates`: it has a recurrent_activation.
 std::vector<Argument> GatedCellArguments(bool gates);

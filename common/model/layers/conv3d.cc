@@ -99,18 +99,7 @@ absl::StatusOr<Expr> VolumeKernel(LayerContext* context, const VolumeWindow& w, 
                          "kernel_initializer");
 }
 
-absl::StatusOr<LayerOutput> BuildConv3D(LayerContext* context) {
-  const Config& config = context->config;
-  COHORT_ASSIGN_OR_RETURN(const Expr x, SpatialInput(*context, 3));
-  COHORT_ASSIGN_OR_RETURN(VolumeWindow window, MakeVolumeWindow(config));
-  const int64_t channels = x.type().dims.back().size, filters = config.Int("filters");
-  const int64_t groups = window.image.options.groups = config.Int("groups");
-  if (channels % groups != 0 || filters % groups != 0) {
-    return InvalidArgument("{} channels and {} filters are not divisible by {} groups", channels,
-                           filters, groups);
-  }
-  COHORT_ASSIGN_OR_RETURN(const Expr kernel,
-                          VolumeKernel(context, window, channels / groups, filters));
+absl::StatusOr<Expr> ConvolveBy(VolumeWindow window, Expr x, Expr kernel) {
   DepthWindows& depth = window.depth;
   const int64_t in = x.type().dims[1].size;
   if (window.image.padding == "same") {
@@ -124,11 +113,27 @@ absl::StatusOr<LayerOutput> BuildConv3D(LayerContext* context) {
         depth.taps, depth.dilation, in);
   }
   depth.out = room / depth.stride + 1;
-  const Expr images = TapsAsChannels(x, depth, groups);
-  if (!images.valid()) return LayerOutput{};
+  const Expr images = TapsAsChannels(x, depth, window.image.options.groups);
+  if (!images.valid()) return images;
   SetPads(&window.image, images.type());
-  const Expr y = Conv2D(images, AsKernelOfImages(kernel), window.image.options);
-  return FinishConvolution(context, Volumes(y, depth.out));
+  return Volumes(Conv2D(images, AsKernelOfImages(kernel), window.image.options), depth.out);
+}
+
+absl::StatusOr<LayerOutput> BuildConv3D(LayerContext* context) {
+  const Config& config = context->config;
+  COHORT_ASSIGN_OR_RETURN(const Expr x, SpatialInput(*context, 3));
+  COHORT_ASSIGN_OR_RETURN(VolumeWindow window, MakeVolumeWindow(config));
+  const int64_t channels = x.type().dims.back().size, filters = config.Int("filters");
+  const int64_t groups = window.image.options.groups = config.Int("groups");
+  if (channels % groups != 0 || filters % groups != 0) {
+    return InvalidArgument("{} channels and {} filters are not divisible by {} groups", channels,
+                           filters, groups);
+  }
+  COHORT_ASSIGN_OR_RETURN(const Expr kernel,
+                          VolumeKernel(context, window, channels / groups, filters));
+  COHORT_ASSIGN_OR_RETURN(const Expr y, ConvolveBy(std::move(window), x, kernel));
+  if (!y.valid()) return LayerOutput{};
+  return FinishConvolution(context, y);
 }
 
 // Each slice at i stride, and zeros between.
@@ -183,6 +188,11 @@ absl::StatusOr<LayerOutput> BuildConv3DTranspose(LayerContext* context) {
 }
 
 }  // namespace
+
+absl::StatusOr<Expr> ConvolveVolumes(const Config& config, Expr x, Expr kernel) {
+  COHORT_ASSIGN_OR_RETURN(VolumeWindow window, MakeVolumeWindow(config));
+  return ConvolveBy(std::move(window), x, kernel);
+}
 
 LayerClass Conv3DLayer() {
   return {.schema = ConvSchema(

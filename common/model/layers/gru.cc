@@ -38,12 +38,13 @@ class GruOfKeras : public GatedCell {
     return resets_after() && HasActivation("activation", "tanh") &&
            HasActivation("recurrent_activation", "sigmoid") && !drops_states();
   }
-  absl::StatusOr<Expr> AllSteps(Expr projected, const RecurrenceOptions& options) override {
+  absl::StatusOr<CellSteps> AllSteps(Expr projected, const RecurrenceOptions& options) override {
     Expr bias = BiasRow(1);
     if (!bias.valid()) {
       bias = context_.builder->Constant(Tensor::Zeros(context_.floatx, {kGruGates * units_}));
     }
-    return Gru(projected, recurrent_kernel_, bias, options);
+    const Expr h = Gru(projected, recurrent_kernel_, bias, options);
+    return CellSteps{h, {h}};
   }
 
  protected:

@@ -91,7 +91,10 @@ absl::StatusOr<Expr> LayerContext::Weight(std::string_view suffix, std::vector<i
                                           std::string_view initializer, std::vector<int64_t> fans) {
   COHORT_ASSIGN_OR_RETURN(const ValueType type, AddVariable(suffix, std::move(dims), initializer,
                                                             false, std::move(fans)));
-  const Expr weight = builder->Read(VariableName(suffix), type);
+  Expr weight = builder->Read(VariableName(suffix), type);
+  if (on_weight) {
+    COHORT_ASSIGN_OR_RETURN(weight, on_weight(suffix, weight));
+  }
   const std::string regularizer = ArgumentBeside(initializer, "regularizer");
   if (penalties == nullptr || !trainable() || !config.Has(regularizer)) return weight;
   auto penalty = Penalty(config.Object(regularizer), weight);

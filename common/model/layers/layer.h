@@ -51,7 +51,8 @@ struct LayerContext {
   std::vector<LayerOutput> inputs;  // as many as the class takes; all have values
   // The arguments of Keras' `call` that the inputs are; empty if the class has no LayerClass::call.
   std::vector<std::string> input_names;
-  bool training = false;  // dropout is active
+  bool mask_is_given = false;  // the mask of input 0 is an argument of the call
+  bool training = false;       // dropout is active
   DType floatx = DType::kFloat32;
   uint64_t seed = 0;                                   // the seed of the job
   std::vector<v1::VariableSpec>* variables = nullptr;  // AddVariable appends to it
@@ -63,6 +64,8 @@ struct LayerContext {
   // place of each id of input 0 among them, in the shape of the input.
   Expr keys;
   Expr places;
+  // If it is set: what a variable that Weight has read becomes, for a layer around this one.
+  std::function<absl::StatusOr<Expr>(std::string_view suffix, Expr read)> on_weight = nullptr;
 
   // Returns input i as floatx: integers are converted.
   Expr FloatInput(size_t i) const;
@@ -125,8 +128,11 @@ struct LayerClass {
   MaskRule mask = MaskRule::kDrop;
   // The arguments of Keras' `call` that are tensors, in their order. Inputs are these, without
   // those that the config has as numbers; the argument `input_names` of a layer that has it names
-  // them. Empty: the first argument takes all inputs.
+  // them. Empty: the first argument takes all inputs. If there may be more inputs, the last
+  // argument is a list.
   std::vector<std::string> call = {};
+  // The arguments of the class that are others of `call`: each call of a layer may have its own.
+  std::vector<std::string> call_arguments = {};
   bool several_outputs = false;  // `build` sets LayerOutput::parts
   // Keras removes the masks of its inputs: layers that are called later find none.
   bool removes_masks = false;

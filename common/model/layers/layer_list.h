@@ -26,6 +26,9 @@
   X(Conv2DTranspose)          \
   X(Conv3D)                   \
   X(Conv3DTranspose)          \
+  X(ConvLSTM1D)               \
+  X(ConvLSTM2D)               \
+  X(ConvLSTM3D)               \
   X(Cropping1D)               \
   X(Cropping2D)               \
   X(Cropping3D)               \
@@ -74,6 +77,7 @@
   X(RepeatVector)             \
   X(Rescaling)                \
   X(Reshape)                  \
+  X(ReversibleEmbedding)      \
   X(SeparableConv1D)          \
   X(SeparableConv2D)          \
   X(SimpleRNN)                \
@@ -81,6 +85,7 @@
   X(SpatialDropout1D)         \
   X(SpatialDropout2D)         \
   X(SpatialDropout3D)         \
+  X(SpectralNormalization)    \
   X(Subtract)                 \
   X(TimeDistributed)          \
   X(UnitNormalization)        \

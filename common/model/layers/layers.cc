@@ -11,9 +11,12 @@ COHORT_LAYERS(COHORT_DECLARE)
 
 namespace {
 
-// The most used of keras/src/layers that are missing.
-constexpr std::string_view kPlannedLayers =
-    "ConvLSTM1D ConvLSTM2D ConvLSTM3D Lambda ReversibleEmbedding SpectralNormalization";
+// What Keras has and no version of Cohort can have.
+const std::map<std::string, std::string> kRefusedLayers = {
+    {"Lambda",
+     "a function of Python cannot run in a task; write it with functions of keras.ops, which are "
+     "layers here: `x * 2` is {ops.multiply: {x2: 2}}, and keras.ops.mean(x, axis=1) is "
+     "{ops.mean: {axis: 1}}"}};
 
 // Keras' short and long names of the same classes, without the number of axes.
 constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
@@ -46,8 +49,8 @@ std::vector<LayerClass> AllLayers() {
 }  // namespace
 
 ClassRegistry<LayerClass>& Layers() {
-  static auto& layers = *new ClassRegistry<LayerClass>("layer", SchemaSet::Spelling::kExact,
-                                                       std::string(kPlannedLayers), AllLayers());
+  static auto& layers = *new ClassRegistry<LayerClass>("layer", SchemaSet::Spelling::kExact, "",
+                                                       AllLayers(), kRefusedLayers);
   return layers;
 }
 

@@ -1,6 +1,5 @@
 // LSTM and LSTMCell (keras/src/layers/rnn/lstm.py).
 #include "common/model/layers/recurrence.h"
-#include "proto/parameter_server.pb.h"
 
 namespace cohort {
 namespace {
@@ -14,11 +13,11 @@ class LstmOfKeras : public GatedCell {
   static absl::StatusOr<std::unique_ptr<Cell>> Make(const LayerContext& context, int64_t features) {
     auto cell = std::make_unique<LstmOfKeras>(context);
     COHORT_RETURN_IF_ERROR(cell->Declare(features, {kLstmGates * cell->units_}));
-    COHORT_RETURN_IF_ERROR(cell->OpenForgetGates());
+    COHORT_RETURN_IF_ERROR(OpenForgetGates(&cell->context_, cell->units_));
     return cell;
   }
 
-  std::vector<int64_t> state_sizes() const override { return {units_, units_}; }
+  std::vector<Dims> state_shapes() const override { return {{units_}, {units_}}; }
 
   absl::StatusOr<Expr> Step(Expr projected, std::span<Expr> states) override {
     const Expr all = projected + StateProduct(states[0], 0, kLstmGates);
@@ -35,29 +34,9 @@ class LstmOfKeras : public GatedCell {
     return HasActivation("activation", "tanh") &&
            HasActivation("recurrent_activation", "sigmoid") && !drops_states();
   }
-  absl::StatusOr<Expr> AllSteps(Expr projected, const RecurrenceOptions& options) override {
-    return Lstm(projected, recurrent_kernel_, options);
-  }
-
- private:
-  // unit_forget_bias: the biases of forget gates begin with 1.
-  absl::Status OpenForgetGates() {
-    if (!context_.config.Bool("use_bias") || !context_.config.Bool("unit_forget_bias") ||
-        context_.is_shared) {
-      return absl::OkStatus();
-    }
-    v1::InitializerSpec* const spec = context_.variables->back().mutable_initializer();
-    if (spec->class_name() == "Ones") return absl::OkStatus();
-    if (spec->class_name() != "Zeros" && spec->class_name() != "Constant") {
-      return InvalidArgument(
-          "unit_forget_bias: true needs a bias_initializer Zeros, Ones or Constant, not {}; or set "
-          "unit_forget_bias: false",
-          spec->class_name());
-    }
-    spec->set_class_name("OnesWithin");
-    spec->set_fan_in(static_cast<uint64_t>(units_));
-    spec->set_fan_out(static_cast<uint64_t>(2 * units_));
-    return absl::OkStatus();
+  absl::StatusOr<CellSteps> AllSteps(Expr projected, const RecurrenceOptions& options) override {
+    const auto [h, c] = Lstm(projected, recurrent_kernel_, options);
+    return CellSteps{h, {h, c}};
   }
 };
 

@@ -42,6 +42,8 @@ absl::StatusOr<std::vector<std::string>> InputNames(const LayerClass& layer_clas
   for (const std::string& name : layer_class.call) {
     if (names.size() < count && !config.Has(name)) names.push_back(name);
   }
+  if (layer_class.max_inputs > layer_class.call.size())
+    names.resize(count, layer_class.call.back());
   if (names.size() == count) return names;
   return InvalidArgument("it has {} inputs and numbers, but its arguments are {}",
                          count + layer_class.call.size() - names.size(),

@@ -231,6 +231,7 @@ LayerClass HeadLayer(std::string_view name, std::string_view doc, std::vector<Ar
           .max_inputs = 4,
           .mask = MaskRule::kOwn,
           .call = {"query", "value", "key", "attention_mask"},
+          .call_arguments = {"input_names", "return_attention_scores", "use_causal_mask"},
           .several_outputs = true};
 }
 

@@ -26,21 +26,21 @@ class StackedCells : public Cell {
           std::make_unique<NestedContext>(context, config, named ? NestedName(config) : own));
       COHORT_ASSIGN_OR_RETURN(std::unique_ptr<Cell> cell,
                               MakeNestedCell(stack->contexts_.back()->context, config, features));
-      features = cell->output_size();
+      features = cell->output_shape().back();
       stack->cells_.push_back(std::move(cell));
     }
     if (stack->cells_.empty()) return InvalidArgument("cells must be one or more");
     return stack;
   }
 
-  std::vector<int64_t> state_sizes() const override {
-    std::vector<int64_t> sizes;
+  std::vector<Dims> state_shapes() const override {
+    std::vector<Dims> shapes;
     for (const auto& cell : cells_) {
-      for (const int64_t size : cell->state_sizes()) sizes.push_back(size);
+      for (Dims& shape : cell->state_shapes()) shapes.push_back(std::move(shape));
     }
-    return sizes;
+    return shapes;
   }
-  int64_t output_size() const override { return cells_.back()->output_size(); }
+  Dims output_shape() const override { return cells_.back()->output_shape(); }
 
   absl::StatusOr<Expr> Project(Expr x) override { return cells_[0]->Project(x); }
 
@@ -54,7 +54,7 @@ class StackedCells : public Cell {
         if (!all.valid()) return all;
         projected = Reshape(all, {-1, all.type().dims[2].size});
       }
-      const size_t count = cells_[i]->state_sizes().size();
+      const size_t count = cells_[i]->state_shapes().size();
       COHORT_ASSIGN_OR_RETURN(y, cells_[i]->Step(projected, states.first(count)));
       states = states.subspan(count);
     }
@@ -65,13 +65,24 @@ class StackedCells : public Cell {
     return std::all_of(cells_.begin(), cells_.end(),
                        [](const auto& cell) { return cell->has_op(); });
   }
-  absl::StatusOr<Expr> AllSteps(Expr projected, const RecurrenceOptions& options) override {
-    COHORT_ASSIGN_OR_RETURN(Expr y, cells_[0]->AllSteps(projected, options));
-    for (size_t i = 1; i < cells_.size(); ++i) {
-      COHORT_ASSIGN_OR_RETURN(projected, cells_[i]->Project(y));
-      COHORT_ASSIGN_OR_RETURN(y, cells_[i]->AllSteps(projected, options));
+  absl::StatusOr<CellSteps> AllSteps(Expr projected, const RecurrenceOptions& options) override {
+    CellSteps all;
+    std::span<const Expr> first = options.states;
+    for (size_t i = 0; i < cells_.size(); ++i) {
+      if (i > 0) {
+        COHORT_ASSIGN_OR_RETURN(projected, cells_[i]->Project(all.y));
+      }
+      RecurrenceOptions own = options;
+      if (!first.empty()) {
+        const size_t count = cells_[i]->state_shapes().size();
+        own.states.assign(first.begin(), first.begin() + static_cast<ptrdiff_t>(count));
+        first = first.subspan(count);
+      }
+      COHORT_ASSIGN_OR_RETURN(CellSteps steps, cells_[i]->AllSteps(projected, own));
+      all.y = steps.y;
+      all.states.insert(all.states.end(), steps.states.begin(), steps.states.end());
     }
-    return y;
+    return all;
   }
 
  private:
@@ -90,14 +101,14 @@ class CellOfRnn : public Cell {
     return made;
   }
 
-  std::vector<int64_t> state_sizes() const override { return cell_->state_sizes(); }
-  int64_t output_size() const override { return cell_->output_size(); }
+  std::vector<Dims> state_shapes() const override { return cell_->state_shapes(); }
+  Dims output_shape() const override { return cell_->output_shape(); }
   absl::StatusOr<Expr> Project(Expr x) override { return cell_->Project(x); }
   absl::StatusOr<Expr> Step(Expr projected, std::span<Expr> states) override {
     return cell_->Step(projected, states);
   }
   bool has_op() const override { return cell_->has_op(); }
-  absl::StatusOr<Expr> AllSteps(Expr projected, const RecurrenceOptions& options) override {
+  absl::StatusOr<CellSteps> AllSteps(Expr projected, const RecurrenceOptions& options) override {
     return cell_->AllSteps(projected, options);
   }
 

@@ -21,8 +21,9 @@ class SimpleRnnOfKeras : public GatedCell {
   }
 
   bool has_op() const override { return HasActivation("activation", "tanh") && !drops_states(); }
-  absl::StatusOr<Expr> AllSteps(Expr projected, const RecurrenceOptions& options) override {
-    return SimpleRnn(projected, recurrent_kernel_, options);
+  absl::StatusOr<CellSteps> AllSteps(Expr projected, const RecurrenceOptions& options) override {
+    const Expr h = SimpleRnn(projected, recurrent_kernel_, options);
+    return CellSteps{h, {h}};
   }
 
  protected:

@@ -108,6 +108,14 @@ void SetPads(ConvWindow* window, const ValueType& images) {
   }
 }
 
+absl::StatusOr<Expr> Convolve(const Config& config, size_t rank, Expr x, Expr kernel) {
+  if (rank == 3) return ConvolveVolumes(config, x, kernel);
+  COHORT_ASSIGN_OR_RETURN(ConvWindow window, MakeConvWindow(config, rank));
+  x = AsImages(x);
+  SetPads(&window, x.type());
+  return FromImages(Conv2D(x, AsImageKernel(kernel, rank), window.options), rank);
+}
+
 absl::StatusOr<LayerOutput> FinishConvolution(LayerContext* context, Expr y) {
   const Config& config = context->config;
   if (!y.valid()) return LayerOutput{};

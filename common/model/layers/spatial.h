@@ -44,6 +44,11 @@ absl::StatusOr<ConvWindow> MakeConvWindow(const Config& config, size_t rank);
 // Sets the pads for images of these sizes.
 void SetPads(ConvWindow* window, const ValueType& images);
 
+// x [batch, ..., channels] by the kernel [taps..., channels, outputs], with the arguments that
+// MakeConvWindow reads. The rank is 1 to 3. Errors: InvalidArgument.
+absl::StatusOr<Expr> Convolve(const Config& config, size_t rank, Expr x, Expr kernel);
+absl::StatusOr<Expr> ConvolveVolumes(const Config& config, Expr x, Expr kernel);
+
 // Error: InvalidArgument for strides above 1 together with dilations above 1.
 absl::Status CheckStrides(std::span<const int64_t> strides, std::span<const int64_t> dilations);
 // The zeros before and after an axis of `in` elements, for padding "same" of windows that reach

@@ -696,8 +696,10 @@ std::vector<LayerClass> ShapeOperations() {
       Unstack);
   unstack.several_outputs = true;
   all.push_back(std::move(unstack));
-  all.push_back(Operation("part", "An output of a layer that has several.", {"x"},
-                          {Int("index", "Its number, from 0.").AtLeast(0)}, Part));
+  LayerClass part = Operation("part", "An output of a layer that has several.", {"x"},
+                              {Int("index", "Its number, from 0.").AtLeast(0)}, Part);
+  part.mask = MaskRule::kOwn;
+  all.push_back(std::move(part));
   LayerClass array =
       OperationOfAll("array", "A constant.",
                      {Floats("value", "Its numbers.").Nested(),
