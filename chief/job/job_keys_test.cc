@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/model/job_file.h"
 #include "common/optimizers/optimizers.h"
 #include "proto/config.pb.h"
 
@@ -90,27 +89,6 @@ TEST_CASE("variables, slots and servers are keys, too") {
   optimizer = OptimizerOf("SGD", {{"momentum", ConfigOf(0.9)}});
   AddVariables(layout.variables(), {&optimizer, 1}, &keys);
   CHECK(keys.at("compile.optimizer.slots") == "momentum");
-}
-
-TEST_CASE("a job file has the keys of the checkpoints that it writes") {
-  const auto job = ParseJob(R"(
-model:
-  functional:
-    - Input: {name: job, shape: [1], dtype: string}
-    - Input: {name: age}
-    - StringLookup: {name: words, inputs: job, output_mode: one_hot}
-    - Discretization: {name: range, inputs: age, num_bins: 3}
-    - Hashing: {name: hash, inputs: range, num_bins: 5}
-    - Concatenate: {name: all, inputs: [words, hash]}
-    - Dense: {inputs: all, units: 1}
-compile: {loss: mse}
-data: {train: {csv: {path: a.csv}, label: y}}
-)",
-                            "job.yaml");
-  REQUIRE(job.ok());
-  v1::Manifest manifest;
-  *manifest.mutable_job_spec() = job->spec;
-  CHECK(KeysOfSpec(SpecOfManifest(manifest)) == KeysOfSpec(job->spec));
 }
 
 TEST_CASE("changes name the key and both values") {

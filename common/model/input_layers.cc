@@ -19,6 +19,19 @@ namespace {
 
 constexpr std::string_view kLayers = "model.layers[";
 
+bool IsGiven(const v1::LayerSpec& layer, const char* argument) {
+  const auto found = layer.config().find(argument);
+  return found != layer.config().end() &&
+         found->second.value_case() != v1::ConfigValue::VALUE_NOT_SET;
+}
+
+// Normalization without moments learns them from the data, as `adapt` does, unless the job loads
+// weights, which may have them.
+bool LearnsMoments(const v1::JobSpec& job, const v1::LayerSpec& layer) {
+  return layer.class_name() == "Normalization" && layer.shares().empty() &&
+         !job.has_initial_weights() && !IsGiven(layer, "mean") && !IsGiven(layer, "variance");
+}
+
 class Mover {
  public:
   Mover(v1::JobSpec* job, JobLines* lines) : job_(job), lines_(lines) {}
@@ -28,7 +41,7 @@ class Mover {
     const std::vector<int> users = Users();
     for (int i = 0; i < model()->layers_size(); ++i) {
       const auto found = Layers().Find(layer(i).class_name());
-      if (!found.ok() || !(*found)->on_data) continue;
+      if (!found.ok() || !((*found)->on_data || LearnsAtInput(i))) continue;
       COHORT_RETURN_IF_ERROR(Annotate(Move(i), NameWithPlace(i)));
     }
     const std::vector<int> left = Users();
@@ -66,6 +79,21 @@ class Mover {
       inputs.push_back(found == names_.end() ? -1 : static_cast<int>(found - names_.begin()));
     }
     return inputs;
+  }
+
+  // True if an Input has the name of its column: "input_layer" and "input_1" are Keras' own names,
+  // and stand for the only column.
+  bool NamesColumn(int i) const {
+    return layer(i).class_name() == "Input" && (HasFeature(i) || !name(i).starts_with("input_"));
+  }
+
+  bool LearnsAtInput(int i) const {
+    if (!LearnsMoments(*job_, layer(i))) return false;
+    const auto& layers = job_->model().layers();
+    const bool is_shared =
+        std::ranges::any_of(layers, [&](const auto& other) { return other.shares() == name(i); });
+    const std::vector<int> inputs = InputsOf(i);
+    return !is_shared && inputs.size() == 1 && inputs[0] >= 0 && NamesColumn(inputs[0]);
   }
 
   // The number of readers of each layer. An output has one more.
@@ -202,6 +230,7 @@ class Mover {
                                                           const FeatureType& type) {
     COHORT_ASSIGN_OR_RETURN(const TransformClass* transform, Transforms().Find(step.class_name()));
     COHORT_ASSIGN_OR_RETURN(const v1::ClassConfig config, CompleteConfig(transform->schema, step));
+    if (step.class_name() == "Normalization") return std::optional(type);
     const bool learns = transform->must_adapt && transform->must_adapt(Config(config));
     if (transform->takes_words() || !transform->open || learns) return std::optional<FeatureType>();
     COHORT_ASSIGN_OR_RETURN(const RecordTransform opened,
@@ -277,9 +306,9 @@ class Mover {
 
 absl::Status MoveInputLayers(v1::JobSpec* job, JobLines* lines) {
   const auto& layers = job->model().layers();
-  const bool any = std::any_of(layers.begin(), layers.end(), [](const v1::LayerSpec& layer) {
+  const bool any = std::any_of(layers.begin(), layers.end(), [job](const v1::LayerSpec& layer) {
     const auto found = Layers().Find(layer.class_name());
-    return found.ok() && (*found)->on_data;
+    return (found.ok() && (*found)->on_data) || LearnsMoments(*job, layer);
   });
   return any ? Mover(job, lines).Run() : absl::OkStatus();
 }

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/base/stable_bytes.h"
 #include "common/model/job_file.h"
 #include "common/model/layers/layer.h"
 #include "common/testing/directory_test_util.h"
@@ -58,6 +59,23 @@ TEST_CASE("preprocessing layers at inputs become transforms of the data") {
   const v1::ClassConfig& lookup = job->spec.data().train().transforms(1).transform_class();
   CHECK(lookup.config().at("num_oov_indices").i() == 2);
   CHECK(job->lines.Where("model.layers[5]") == "job.yaml:12");
+}
+
+TEST_CASE("a job with such layers is the job of the checkpoints that it writes") {
+  const auto job = Parse(R"(
+  functional:
+    - Input: {name: job, shape: [1], dtype: string}
+    - Input: {name: age}
+    - StringLookup: {name: words, inputs: job, output_mode: one_hot}
+    - Discretization: {name: range, inputs: age, num_bins: 3}
+    - Hashing: {name: hash, inputs: range, num_bins: 5}
+    - Concatenate: {name: all, inputs: [words, hash]}
+    - Dense: {inputs: all, units: 1}
+)");
+  REQUIRE(job.ok());
+  v1::JobSpec upgraded = job->spec;
+  REQUIRE(UpgradeJob(job->yaml, &upgraded).ok());
+  CHECK(StableBytes(upgraded) == StableBytes(job->spec));
 }
 
 TEST_CASE("a sequential model begins with a layer that runs where the data is read") {
@@ -179,6 +197,40 @@ TEST_CASE("two branches of a model may augment one input") {
                                                        "RandomFlip random_flip/input random_flip",
                                                        "Reshape image small/input float32",
                                                        "Resizing small/input small"});
+}
+
+TEST_CASE("Normalization without moments learns them at an Input, else it has variables") {
+  const std::string model = R"(
+  functional:
+    - Input: {name: age, shape: [2, 3]}
+    - Normalization: {inputs: age}
+    - Normalization: {name: given, inputs: normalization, mean: 1, variance: 4}
+    - Flatten: {inputs: given}
+    - Dense: {inputs: flatten, units: 1}
+)";
+  const auto job = Parse(model);
+  INFO(job.status());
+  REQUIRE(job.ok());
+  CHECK(job->spec.model().layers(0).class_name() == "Input");
+  CHECK(job->spec.model().layers(0).config().at("feature").s() == "normalization");
+  CHECK(job->spec.model().layers(0).config().at("shape").list().values_size() == 2);
+  CHECK(job->spec.model().layers(1).class_name() == "Normalization");
+  const auto& transforms = job->spec.data().train().transforms();
+  REQUIRE(transforms.size() == 2);
+  CHECK(transforms[0].transform_class().class_name() == "Reshape");
+  CHECK(transforms[1].transform_class().class_name() == "Normalization");
+  CHECK(transforms[1].column() == transforms[0].output());
+  const auto loaded = ParseJob("model:\n" + model +
+                                   "compile: {loss: mse}\ninitial_weights: {path: w.h5}\n"
+                                   "data: {train: {csv: {path: a.csv}, label: y}}\n",
+                               "job.yaml");
+  REQUIRE(loaded.ok());
+  CHECK(loaded->spec.data().train().transforms().empty());
+  // Keras' EfficientNet has such a layer, which nothing adapts.
+  const auto inside =
+      Parse("  sequential: [{Input: {feature: x}}, {Rescaling: {scale: 0.1}}, Normalization]\n");
+  REQUIRE(inside.ok());
+  CHECK(inside->spec.data().train().transforms().empty());
 }
 
 TEST_CASE("preprocessing in other places is refused by its line") {

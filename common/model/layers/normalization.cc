@@ -1,5 +1,6 @@
-// Normalization (keras/src/layers/preprocessing/normalization.py). It learns no moments from data:
-// they are given, or loaded with the weights of a model whose layer was adapted.
+// Normalization (keras/src/layers/preprocessing/normalization.py). Its moments are given, or loaded
+// with the weights of a model whose layer was adapted. A layer that learns them is a transform of
+// the data (common/model/input_layers.h).
 #include <algorithm>
 #include <cmath>
 
@@ -92,12 +93,12 @@ LayerClass NormalizationLayer() {
           {Ints("axis", "Axes with moments of their own; an empty list: one mean for everything.")
                .Default(std::vector<int64_t>{-1}),
            Floats("mean",
-                  "The means along the axes. None: a variable, 0 until initial_weights fills it.")
+                  "The means along the axes. None: learned from the training data at an Input; "
+                  "elsewhere and with "
+                  "initial_weights, a variable that they fill, or 0.")
                .Optional()
                .Nested(),
-           Floats("variance", "The variances. None: a variable, 1 until initial_weights fills it.")
-               .Optional()
-               .Nested(),
+           Floats("variance", "The variances. None: as mean, or 1.").Optional().Nested(),
            Bool("invert", "True: mean + x sqrt(variance).").Default(false)}),
       .mask = MaskRule::kPass,
       .build = BuildNormalization};
