@@ -705,7 +705,6 @@ TEST_CASE("names that Keras and other strategies have are distinguished from a t
     std::string to;  // {}: each of the names
     std::vector<std::string_view> names;
   } cases[] = {
-      {"- Dropout: {rate: 0.5}", "- {}", {"Lambda"}},
       {"Adam:", "{}:", {"LossScaleOptimizer"}},
       {"binary_crossentropy", "{}", {"CTC", "Circle", "circle"}},
       {"[accuracy]", "[{}]", {"Mean", "Sum"}},

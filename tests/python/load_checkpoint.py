@@ -53,7 +53,13 @@ def restore(model, weights):
     A layer of a nested model is named after the models around it: "inner/dense/kernel". Below a layer, the weights
     have Keras' order, as in a .weights.h5: "lstm/lstm_cell/kernel" is the first one of "lstm".
     """
-    _restore(model, weights, "")
+    _restore(model, _with_offsets(weights), "")
+
+
+def _with_offsets(weights):
+    """The kernel of SpectralNormalization is the sum of two variables."""
+    return {name: value + weights.get(name + "_offset", 0) for name, value in weights.items()
+            if not name.endswith("/kernel_offset")}
 
 
 def _restore(model, weights, path):
