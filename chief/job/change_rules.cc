@@ -32,7 +32,8 @@ constexpr auto kRules = std::to_array<ChangeRule>({
      Change::kFromWeights,
      "The checkpoint lacks the state of another optimizer, or of a first momentum, `centered` or "
      "`amsgrad`."},
-    {"compile.loss, fit.class_weight", Change::kFromWeights, "The job optimizes another value."},
+    {"compile.loss, fit.class_weight, fit.balance_classes", Change::kFromWeights,
+     "The job optimizes another value."},
     {"initial_weights", Change::kOtherJob,
      "The training would have begun with other values. After the first checkpoint the file is not "
      "read."},

@@ -127,21 +127,27 @@ absl::Status ReadColumnAs(const v1::ColumnRead* read, const ColumnCheck& check, 
   if (read != nullptr && column->open_dtype) {
     column->dtype = DTypeFromName(read->dtype()).value_or(before);
   }
-  const size_t count = table.records * static_cast<size_t>(column->elements());
-  const auto check_as = [&](DType dtype, const void* values) {
-    return CheckNumbers(check, {column->name, dtype, column->dims}, values, table.records,
-                        [&](size_t record) { return table.PlaceOf(record, column->name); });
+  const auto check_as = [&](DType dtype, const void* values, uint64_t first, uint64_t records) {
+    return CheckNumbers(check, {column->name, dtype, column->dims}, values, records,
+                        [&](size_t record) { return table.PlaceOf(first + record, column->name); });
   };
   if (!check.checks(IsFloating(column->stored) ? column->stored : before)) return absl::OkStatus();
   if (column->is_integer() && (column->open_dtype || !IsFloating(before))) {
-    return check_as(column->stored, column->values->data());
+    return check_as(column->stored, column->values->data(), 0, table.records);
   }
   // The numbers of the batch, except that an open dtype has rounded none of them.
   const DType wide = column->open_dtype ? DType::kFloat64 : before;
-  std::vector<uint8_t> numbers(count * SizeOf(wide));
-  ConvertNumbers(column->stored, column->values->data(), wide, numbers.data(), count, column->scale,
-                 column->offset);
-  return check_as(wide, numbers.data());
+  constexpr uint64_t kBlockRecords = 4096;
+  const auto elements = static_cast<size_t>(column->elements());
+  std::vector<uint8_t> numbers(std::min(kBlockRecords, table.records) * elements * SizeOf(wide));
+  for (uint64_t first = 0; first < table.records; first += kBlockRecords) {
+    const uint64_t records = std::min(kBlockRecords, table.records - first);
+    ConvertNumbers(column->stored,
+                   column->values->data() + first * elements * SizeOf(column->stored), wide,
+                   numbers.data(), records * elements, column->scale, column->offset);
+    COHORT_RETURN_IF_ERROR(check_as(wide, numbers.data(), first, records));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace cohort

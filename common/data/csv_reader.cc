@@ -28,7 +28,53 @@ std::string_view NumberIn(std::string_view field) {
 
 CsvReader::CsvReader(std::string_view text, char delimiter, std::string_view name)
     : text_(text), delimiter_(delimiter), name_(name) {
+  SkipByteOrderMark();
+}
+
+CsvReader::CsvReader(More more, char delimiter, std::string_view name)
+    : more_(std::move(more)), is_all_(false), delimiter_(delimiter), name_(name) {}
+
+void CsvReader::SkipByteOrderMark() {
   if (text_.substr(0, kByteOrderMark.size()) == kByteOrderMark) at_ = kByteOrderMark.size();
+}
+
+absl::Status CsvReader::CheckLineEnds() const {
+  // A CR within quotes would be text.
+  if (text_.find_first_of("\n\"") == text_.npos && text_.find('\r') < text_.size() - 1) {
+    return DataLoss("{}: the lines end with CR alone: save the file with LF or CR LF", name_);
+  }
+  return absl::OkStatus();
+}
+
+// Drops the records that were read from the window, and reads more.
+absl::Status CsvReader::Refill() {
+  const bool is_first = window_.empty() && line_ == 1;
+  window_.erase(0, at_);
+  at_ = 0;
+  const size_t before = window_.size();
+  COHORT_RETURN_IF_ERROR(more_(&window_));
+  is_all_ = window_.size() == before;
+  text_ = window_;
+  if (!is_first) return absl::OkStatus();
+  SkipByteOrderMark();
+  return CheckLineEnds();
+}
+
+absl::StatusOr<bool> CsvReader::Next() {
+  if (!is_checked_) {
+    is_checked_ = true;
+    COHORT_RETURN_IF_ERROR(is_all_ ? CheckLineEnds() : Refill());
+  }
+  while (true) {
+    const size_t at = at_;
+    const uint64_t line = line_;
+    absl::StatusOr<bool> more = NextHere();
+    // At the end of the window a record may have more text than it seems.
+    if (is_all_ || at_ < text_.size()) return more;
+    at_ = at;
+    line_ = line;
+    COHORT_RETURN_IF_ERROR(Refill());
+  }
 }
 
 bool CsvReader::AtLineEnd() const {
@@ -48,7 +94,7 @@ void CsvReader::SkipLineEnd() {
   }
 }
 
-absl::StatusOr<bool> CsvReader::Next() {
+absl::StatusOr<bool> CsvReader::NextHere() {
   fields_.clear();
   unquoted_used_ = 0;
   while (true) {

@@ -5,27 +5,39 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace cohort {
 
-// Splits CSV text (RFC 4180) into records. `text` outlives the reader.
+// Splits CSV text (RFC 4180) into records.
 class CsvReader {
  public:
+  // Appends more of the text to what it is given, unless this is all. Errors are those of Next.
+  using More = std::function<absl::Status(std::string* text)>;
+
+  // `text` is all, and outlives the reader.
   CsvReader(std::string_view text, char delimiter, std::string_view name);
+  // Text of any length that comes in pieces. As much is in memory as a record and a piece have.
+  CsvReader(More more, char delimiter, std::string_view name);
 
   // Reads the next record that is not an empty line into fields(). Returns false at the end.
   // Errors: DataLoss that names file and line: an unclosed quote, text after a closing quote, a NUL
-  // byte.
+  // byte. Those of More.
   absl::StatusOr<bool> Next();
 
+  // They are valid until the next call of Next.
   const std::vector<std::string_view>& fields() const { return fields_; }
   // The line on which the record starts, from 1.
   uint64_t line() const { return record_line_; }
 
  private:
+  absl::StatusOr<bool> NextHere();
+  absl::Status Refill();
+  void SkipByteOrderMark();
+  absl::Status CheckLineEnds() const;
   absl::Status ReadField();
   absl::Status ReadQuoted();
   void ReadPlain();
@@ -33,7 +45,11 @@ class CsvReader {
   void SkipBlanks();
   void SkipLineEnd();
 
-  const std::string_view text_;
+  const More more_;
+  bool is_checked_ = false;  // the first piece is
+  bool is_all_ = true;       // text_ ends where the text does
+  std::string window_;       // the text, or the part of it that is read
+  std::string_view text_;
   const char delimiter_;
   const std::string name_;
   size_t at_ = 0;

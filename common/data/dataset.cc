@@ -4,6 +4,7 @@
 #include <absl/strings/str_join.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -13,6 +14,7 @@
 #include "common/data/image_targets.h"
 #include "common/data/memory_source.h"
 #include "common/data/record_graph.h"
+#include "common/data/row_filter.h"
 #include "common/data/source_class.h"
 #include "common/data/transform.h"
 #include "common/data/word_columns.h"
@@ -46,7 +48,6 @@ constexpr size_t kLongestFingerprint = 64;
 // Returns the columns of a source that reads records by index.
 absl::StatusOr<Table> TableOf(const std::string& name, std::shared_ptr<const RecordSource> source,
                               const RowRange& range, const ColumnUse& use) {
-  if (source == nullptr) return Internal("the source {} has opened nothing", name);
   COHORT_ASSIGN_OR_RETURN(const RowRange rows, ClampRange(range, source->num_records()));
   Table table;
   table.records = rows.take;
@@ -82,28 +83,77 @@ absl::StatusOr<Table> TableOf(const std::string& name, std::shared_ptr<const Rec
   return table;
 }
 
-absl::StatusOr<Table> OpenSource(const v1::DatasetSpec& spec, const DataOptions& options) {
+// An open source: it reads records by index, or is a table in memory.
+struct OpenedSource {
+  std::string name;
+  std::shared_ptr<const RecordSource> records;
+  Table table;
+};
+
+absl::StatusOr<OpenedSource> OpenSource(const v1::DatasetSpec& spec, const DataOptions& options,
+                                        const TableRequest& request) {
   COHORT_ASSIGN_OR_RETURN(const SourceClass* source,
                           Sources().Find(spec.source_class().class_name()));
   const Config config(spec.source_class());
   if (source->check) COHORT_RETURN_IF_ERROR(source->check(config));
-  const RowRange range = {spec.skip(), spec.take()};
+  OpenedSource opened{.name = source->schema.name};
   if (source->read_table) {
-    COHORT_ASSIGN_OR_RETURN(Table table,
-                            source->read_table(config, {options}, {range, UseOfColumns(spec)}));
-    table.memory = std::make_shared<MemorySource>(table.records);
-    if (!table.place) {
-      table.place = [name = source->schema.name, skip = range.skip](uint64_t record,
-                                                                    std::string_view) {
-        return fmt::format("source {}: record {}", name, skip + record);
-      };
-    }
-    table.graph = std::make_shared<RecordGraph>(source->schema.name, table.memory, /*first=*/0);
-    return table;
+    COHORT_ASSIGN_OR_RETURN(opened.table, source->read_table(config, {options}, request));
+    if (opened.table.place) return opened;
+    opened.table.place = [name = opened.name, skip = request.range.skip](uint64_t record,
+                                                                         std::string_view) {
+      return fmt::format("source {}: record {}", name, skip + record);
+    };
+    return opened;
   }
-  if (!source->open) return Internal("the source {} has no function `open`", source->schema.name);
-  COHORT_ASSIGN_OR_RETURN(auto records, source->open(config, {options}));
-  return TableOf(source->schema.name, std::move(records), range, UseOfColumns(spec));
+  if (!source->open) return Internal("the source {} has no function `open`", opened.name);
+  COHORT_ASSIGN_OR_RETURN(opened.records, source->open(config, {options}));
+  if (opened.records == nullptr) return Internal("the source {} has opened nothing", opened.name);
+  return opened;
+}
+
+// Returns the columns of a source. `range` is that of a source which reads records by index.
+absl::StatusOr<Table> TableOf(const OpenedSource& opened, const RowRange& range,
+                              const ColumnUse& use) {
+  if (opened.records != nullptr) return TableOf(opened.name, opened.records, range, use);
+  Table table = opened.table;
+  table.memory = std::make_shared<MemorySource>(table.records);
+  table.graph = std::make_shared<RecordGraph>(opened.name, table.memory, /*first=*/0);
+  return table;
+}
+
+// Leaves out the records that do not pass the filter, and those outside of the range of the others.
+absl::Status Filter(const RowFilter& filter, const v1::DatasetSpec& spec, OpenedSource* opened) {
+  COHORT_ASSIGN_OR_RETURN(Table all, TableOf(*opened, {}, filter.use()));
+  COHORT_ASSIGN_OR_RETURN(TableVector<uint64_t> passing, filter.Passing(spec, std::move(all)));
+  COHORT_ASSIGN_OR_RETURN(const RowRange range,
+                          ClampRange({spec.skip(), spec.take()}, passing.size()));
+  std::memmove(passing.data(), passing.data() + range.skip, range.take * sizeof(uint64_t));
+  passing.resize(range.take);
+  auto kept = std::make_shared<const TableVector<uint64_t>>(std::move(passing));
+  if (opened->records != nullptr) {
+    opened->records = KeepRecords(std::move(kept), std::move(opened->records));
+  } else {
+    KeepRecords(kept, &opened->table);
+  }
+  return absl::OkStatus();
+}
+
+// Returns the records that are used, without transforms.
+absl::StatusOr<Table> OpenRecords(const v1::DatasetSpec& spec, const DataOptions& options) {
+  TableRequest request = {{spec.skip(), spec.take()}, UseOfColumns(spec)};
+  if (spec.filter().empty()) {
+    COHORT_ASSIGN_OR_RETURN(const OpenedSource opened, OpenSource(spec, options, request));
+    return TableOf(opened, request.range, request.use);
+  }
+  COHORT_ASSIGN_OR_RETURN(const RowFilter filter, RowFilter::Create(spec));
+  const ColumnUse use = request.use;
+  request.range = {};
+  request.use.text.merge(filter.use().text);
+  request.use.numbers.merge(filter.use().numbers);
+  COHORT_ASSIGN_OR_RETURN(OpenedSource opened, OpenSource(spec, options, request));
+  COHORT_RETURN_IF_ERROR(Filter(filter, spec, &opened));
+  return TableOf(opened, {}, use);
 }
 
 // An Input of a model that names no column reads the only one that is no label.
@@ -131,7 +181,7 @@ absl::StatusOr<Table> OpenTable(v1::DatasetSpec* spec, const DataOptions& option
     COHORT_RETURN_IF_ERROR(ReadVocabulary(options, transform.mutable_transform_class()));
   }
   COHORT_RETURN_IF_ERROR(CompleteDataset(spec));
-  COHORT_ASSIGN_OR_RETURN(Table table, OpenSource(*spec, options));
+  COHORT_ASSIGN_OR_RETURN(Table table, OpenRecords(*spec, options));
   FindInputs(table, spec);
   for (v1::ColumnTransform& transform : *spec->mutable_transforms()) {
     const absl::Status applied = ApplyTransform(&transform, &table);

@@ -51,11 +51,11 @@ size_t MemorySource::Add(const Column& column) {
   const bool plain = column.stored == column.dtype && column.scale == 1 && column.offset == 0;
   if (!plain && column.stored != DType::kUint8) {
     const size_t numbers = column.values->size() / SizeOf(column.stored);
-    std::vector<uint8_t> converted(numbers * SizeOf(column.dtype));
+    TableVector<uint8_t> converted(numbers * SizeOf(column.dtype));
     ConvertNumbers(column.stored, column.values->data(), column.dtype, converted.data(), numbers,
                    column.scale, column.offset);
     values_.back() = {column.dtype,
-                      std::make_shared<const std::vector<uint8_t>>(std::move(converted))};
+                      std::make_shared<const TableVector<uint8_t>>(std::move(converted))};
   }
   return columns_.size() - 1;
 }

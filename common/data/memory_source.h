@@ -45,7 +45,7 @@ class MemorySource : public RecordSource {
   // Values of the dtype `stored`, and their change to the dtype of the column.
   struct Values {
     DType stored;
-    std::shared_ptr<const std::vector<uint8_t>> bytes;
+    std::shared_ptr<const TableVector<uint8_t>> bytes;
     double scale = 1;
     double offset = 0;
   };

@@ -4,6 +4,7 @@
 #include <random>
 #include <thread>
 
+#include "common/data/constant_memory_test_util.h"
 #include "common/data/data_test_specs.h"
 #include "common/data/dataset.h"
 #include "common/os/child_process.h"
@@ -12,6 +13,7 @@
 namespace cohort {
 namespace {
 
+using testing::CheckConstantMemory;
 using testing::Contains;
 using testing::Message;
 
@@ -125,6 +127,40 @@ TEST_CASE("rows of several files and row groups are read by index, with any cach
     for (std::thread& thread : threads) thread.join();
     CHECK(wrong == 0);
   }
+}
+
+TEST_CASE("lists of different lengths are padded and cut to a length") {
+  const auto lists = [](std::initializer_list<std::pair<std::string_view, v1::ClassConfig>> of) {
+    v1::ConfigValue value;
+    for (const auto& [name, config] : of) {
+      (*value.mutable_object()->mutable_config())[std::string(name)] = ConfigOf(config);
+    }
+    return value;
+  };
+  v1::ClassConfig list =
+      ClassOf("numbers", {{"length", ConfigOf(int64_t{2})}, {"pad_with", ConfigOf(-1.0)}});
+  const auto spec = [&] {
+    return ParquetSpec({"ragged.parquet"}, {{"lists", lists({{"v", list}})}});
+  };
+  CHECK(Contains(ParquetError(spec(), "v", 1),
+                 "ragged.parquet: row 1: column \"v\": has 3 numbers, and the shape [2] needs 2"));
+  (*list.mutable_config())["truncate"] = ConfigOf(true);
+  CHECK(ParquetRows<int64_t>(*OpenParquetData(spec()), "v", {0, 1}) ==
+        std::vector<int64_t>{1, 2, 1, 2});
+  (*list.mutable_config())["length"] = ConfigOf(int64_t{4});
+  CHECK(ParquetRows<int64_t>(*OpenParquetData(spec()), "v", {0, 1}) ==
+        std::vector<int64_t>{1, 2, -1, -1, 1, 2, 3, -1});
+  CHECK(Contains(
+      ParquetError(ParquetSpec({"ragged.parquet"}, {{"lists", lists({{"w", list}})}}), "v", 0),
+      "has no column \"w\" of `lists`"));
+  list.set_class_name("words");
+  list.mutable_config()->erase("pad_with");
+  CHECK(Contains(ParquetError(spec(), "v", 0), "declare it as `{length: N}`"));
+}
+
+TEST_CASE("files of four times the limit of memory are read in constant memory") {
+  CheckConstantMemory(
+      ParquetSpec({"large.parquet"}, {{"cache_bytes", ConfigOf(int64_t{4} << 20)}}));
 }
 
 TEST_CASE("null needs a value that stands for it") {

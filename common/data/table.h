@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/data/table_vector.h"
 #include "common/tensor/dtype.h"
 #include "common/tensor/tensor.h"
 #include "proto/data.pb.h"
@@ -28,8 +29,8 @@ struct Column {
   Dims dims;  // the shape of one record
   // Shared: a transform that changes only scale or dtype leaves the values where they are.
   DType stored = DType::kInvalid;                      // kInvalid: text
-  std::shared_ptr<const std::vector<uint8_t>> values;  // records x elements, row-major
-  std::shared_ptr<const std::vector<uint32_t>> codes;  // the same, for text
+  std::shared_ptr<const TableVector<uint8_t>> values;  // records x elements, row-major
+  std::shared_ptr<const TableVector<uint32_t>> codes;  // the same, for text
   std::shared_ptr<const std::vector<std::string>> words;
 
   DType dtype = DType::kInvalid;  // the dtype in a batch

@@ -26,24 +26,57 @@ class TextTable::CellColumn {
   enum class Use { kText, kNumbers, kNumbersIfTheyAre };
 
   CellColumn(std::string name, Use use, const CellFormat& format)
-      : name_(std::move(name)), use_(use), format_(format) {}
+      : name_(std::move(name)), use_(use), format_(format) {
+    const auto list = format.lists.find(name_);
+    if (list != format.lists.end()) list_ = &list->second;
+  }
 
   const std::string& name() const { return name_; }
 
-  // Errors: DataLoss if a cell must be a number and is not.
+  // Errors: DataLoss if a cell must be a number and is not, or a list does not fit.
   absl::Status Add(std::string_view cell, uint64_t line, std::string_view file) {
+    if (!not_a_number_.empty()) return absl::OkStatus();
+    const absl::Status added = list_ == nullptr ? AddCell(cell) : AddList(cell);
+    if (added.ok()) return added;
+    const absl::Status why = Annotate(
+        added, fmt::format("{}: line {}: column \"{}\"", file, line, PrintableLine(name_)));
+    // A list that does not fit is no matter of words.
+    if (use_ == Use::kNumbers || list_ != nullptr) return why;
+    not_a_number_ = std::string(why.message());
+    integers_ = {};
+    numbers_ = {};
+    return absl::OkStatus();
+  }
+
+  Column Finish() {
+    Column column;
+    column.name = name_;
+    if (list_ != nullptr) column.dims = list_->field.type.dims;
+    if (use_ == Use::kText) {
+      Column found = words_.Finish();
+      column.codes = std::move(found.codes);
+      column.words = std::move(found.words);
+      return column;
+    }
+    column.not_a_number = not_a_number_;
+    if (!not_a_number_.empty()) return column;
+    const bool integers = numbers_.empty();
+    column.stored = integers ? DType::kInt64 : DType::kFloat64;
+    column.dtype = DType::kFloat32;
+    column.open_dtype = true;
+    column.values = std::make_shared<const TableVector<uint8_t>>(
+        integers ? std::move(integers_).TakeBytes() : std::move(numbers_).TakeBytes());
+    return column;
+  }
+
+ private:
+  absl::Status AddCell(std::string_view cell) {
     if (use_ == Use::kText) {
       words_.Add(cell);
       return absl::OkStatus();
     }
-    if (!not_a_number_.empty()) return absl::OkStatus();
     if (format_.missing.has_value() && IsMissing(cell)) {
-      const double value = *format_.missing;
-      if (value == std::floor(value) && std::abs(value) <= 0x1p53 && numbers_.empty()) {
-        integers_.push_back(static_cast<int64_t>(value));
-      } else {
-        AddNumber(value);
-      }
+      AddValue(*format_.missing);
       return absl::OkStatus();
     }
     if (numbers_.empty()) {
@@ -58,8 +91,7 @@ class TextTable::CellColumn {
       AddNumber(value);
       return absl::OkStatus();
     }
-    std::string why = fmt::format("{}: line {}: column \"{}\": \"{}\" is not a number", file, line,
-                                  PrintableLine(name_), PrintableLine(cell));
+    std::string why = fmt::format("\"{}\" is not a number", PrintableLine(cell));
     if (cell.empty()) why += "; `missing: 0` of the source makes numbers of empty cells";
     if (std::ranges::count(kNotThere, cell) > 0) {
       why += fmt::format("; `na_values: [{}]` and `missing: 0` of the source make 0 of it", cell);
@@ -67,34 +99,40 @@ class TextTable::CellColumn {
     if (std::ranges::count(kTruths, cell) > 0) {
       why += fmt::format("; a transform with `equals: \"{}\"` makes numbers of it", cell);
     }
-    if (use_ == Use::kNumbers) return DataLoss("{}", why);
-    not_a_number_ = why;
-    integers_ = {};
-    numbers_ = {};
+    return DataLoss("{}", why);
+  }
+
+  // Adds as many elements as the list has by its format.
+  absl::Status AddList(std::string_view cell) {
+    const RecordField& field = list_->field;
+    std::vector<std::string_view> elements;
+    for (size_t at = 0; !cell.empty() && at <= cell.size();) {
+      const size_t end = std::min(cell.find(list_->separator, at), cell.size());
+      elements.push_back(cell.substr(at, end - at));
+      at = end + 1;
+    }
+    COHORT_ASSIGN_OR_RETURN(const size_t used, field.UsedOf(elements.size()));
+    for (size_t i = 0; i < used; ++i) COHORT_RETURN_IF_ERROR(AddCell(elements[i]));
+    for (size_t i = used; i < field.elements(); ++i) {
+      if (use_ != Use::kText) {
+        AddValue(field.padding.value_or(0));
+      } else {
+        words_.Add(field.word_padding ? *field.word_padding
+                                      : fmt::format("{}", field.padding.value_or(0)));
+      }
+    }
     return absl::OkStatus();
   }
 
-  Column Finish() {
-    Column column;
-    if (use_ == Use::kText) column = words_.Finish();
-    column.name = name_;
-    if (use_ == Use::kText) return column;
-    column.not_a_number = not_a_number_;
-    if (!not_a_number_.empty()) return column;
-    const bool integers = numbers_.empty();
-    const auto bytes =
-        integers ? std::as_bytes(std::span(integers_)) : std::as_bytes(std::span(numbers_));
-    const auto* const begin = reinterpret_cast<const uint8_t*>(bytes.data());
-    column.stored = integers ? DType::kInt64 : DType::kFloat64;
-    column.dtype = DType::kFloat32;
-    column.open_dtype = true;
-    column.values = std::make_shared<const std::vector<uint8_t>>(begin, begin + bytes.size());
-    integers_ = {};
-    numbers_ = {};
-    return column;
+  // Adds what stands for a number that is not there.
+  void AddValue(double value) {
+    if (value == std::floor(value) && std::abs(value) <= 0x1p53 && numbers_.empty()) {
+      integers_.push_back(static_cast<int64_t>(value));
+    } else {
+      AddNumber(value);
+    }
   }
 
- private:
   bool IsMissing(std::string_view cell) const {
     return cell.empty() || std::ranges::find(format_.na_values, cell) != format_.na_values.end();
   }
@@ -108,7 +146,7 @@ class TextTable::CellColumn {
   }
   void AddNumber(double value) {
     if (!integers_.empty()) {
-      numbers_.assign(integers_.begin(), integers_.end());
+      for (const int64_t integer : integers_) numbers_.push_back(static_cast<double>(integer));
       integers_ = {};
     }
     numbers_.push_back(value);
@@ -117,10 +155,11 @@ class TextTable::CellColumn {
   const std::string name_;
   const Use use_;
   const CellFormat& format_;
+  const ListFormat* list_ = nullptr;  // null: a cell is one value
   WordCodes words_;
   // All numbers so far: integers until the first cell that is another number.
-  std::vector<int64_t> integers_;
-  std::vector<double> numbers_;
+  TableVector<int64_t> integers_;
+  TableVector<double> numbers_;
   std::string not_a_number_;
 };
 
@@ -164,8 +203,16 @@ absl::Status TextTable::Begin(std::string_view file, std::span<const std::string
     // A column that is used both ways is kept as text; its words are parsed as numbers later.
     CellColumn::Use use = CellColumn::Use::kNumbersIfTheyAre;
     if (use_.numbers.contains(name)) use = CellColumn::Use::kNumbers;
-    if (use_.text.contains(name)) use = CellColumn::Use::kText;
+    const auto list = format_.lists.find(name);
+    const bool is_words = list != format_.lists.end() && list->second.field.is_words();
+    if (is_words || use_.text.contains(name)) use = CellColumn::Use::kText;
     columns_.emplace_back(name, use, format_);
+  }
+  for (const auto& [name, list] : format_.lists) {
+    if (seen.contains(name)) continue;
+    return InvalidArgument("{}: has no column \"{}\" of `lists`; it has {}", file,
+                           PrintableLine(name),
+                           PrintableLine(fmt::format("{}", fmt::join(seen, ", "))));
   }
   return absl::OkStatus();
 }

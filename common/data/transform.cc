@@ -2,6 +2,7 @@
 
 #include <absl/functional/function_ref.h>
 #include <absl/strings/str_join.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "common/data/files/remote_file.h"
 #include "common/data/input_file.h"
 #include "common/data/record_graph.h"
+#include "common/data/row_filter.h"
 #include "common/data/source_class.h"
 #include "common/data/transform_class.h"
 #include "common/data/words.h"
@@ -36,6 +38,10 @@ std::string NameOf(const Transform& transform) {
 }
 
 absl::Status Complete(Transform* transform) {
+  v1::ClassConfig* const config = transform->mutable_transform_class();
+  if (config->class_name().empty()) config->set_class_name(DefaultClass(*transform));
+  COHORT_ASSIGN_OR_RETURN(*config, CompleteConfig(Transforms(), *config));
+  COHORT_RETURN_IF_ERROR(FillColumns(transform));
   if (transform->column().empty() == transform->columns().empty()) {
     return InvalidArgument("give either `column` or `columns`");
   }
@@ -43,9 +49,6 @@ absl::Status Complete(Transform* transform) {
   if (!transform->dtype().empty() && !DTypeFromName(transform->dtype()).has_value()) {
     return InvalidArgument("dtype: \"{}\" is unknown", transform->dtype());
   }
-  v1::ClassConfig* const config = transform->mutable_transform_class();
-  if (config->class_name().empty()) config->set_class_name(DefaultClass(*transform));
-  COHORT_ASSIGN_OR_RETURN(*config, CompleteConfig(Transforms(), *config));
   return absl::OkStatus();
 }
 
@@ -113,18 +116,18 @@ absl::StatusOr<Column> TransformNumbers(const TransformClass& transform, uint64_
       transform.keeps_integers &&
       std::all_of(inputs.begin(), inputs.end(), [](const Column& c) { return c.is_integer(); });
   const DType widest = integers ? DType::kInt64 : DType::kFloat64;
-  std::vector<std::vector<uint8_t>> numbers;
+  std::vector<TableVector<uint8_t>> numbers;
   std::vector<std::span<const std::byte>> bytes;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const size_t count = records * static_cast<size_t>(inputs[i].elements());
-    std::vector<uint8_t>& values = numbers.emplace_back(count * SizeOf(widest));
+    TableVector<uint8_t>& values = numbers.emplace_back(count * SizeOf(widest));
     ConvertNumbers(inputs[i].stored, inputs[i].values->data(), widest, values.data(), count,
                    inputs[i].scale, inputs[i].offset);
     bytes.push_back(std::as_bytes(std::span(values)));
     types[i].dtype = widest;
   }
   COHORT_ASSIGN_OR_RETURN(const RecordTransform wide, Open(transform, config, types));
-  std::vector<uint8_t> values(records * static_cast<size_t>(NumElements(wide.dims)) *
+  TableVector<uint8_t> values(records * static_cast<size_t>(NumElements(wide.dims)) *
                               SizeOf(wide.dtype));
   COHORT_RETURN_IF_ERROR(wide.apply({}, bytes, std::as_writable_bytes(std::span(values))));
   const bool open_dtype =
@@ -132,7 +135,7 @@ absl::StatusOr<Column> TransformNumbers(const TransformClass& transform, uint64_
       std::any_of(inputs.begin(), inputs.end(), [](const Column& c) { return c.open_dtype; });
   return Column{.dims = wide.dims,
                 .stored = wide.dtype,
-                .values = std::make_shared<const std::vector<uint8_t>>(std::move(values)),
+                .values = std::make_shared<const TableVector<uint8_t>>(std::move(values)),
                 .dtype = opened.dtype,
                 .open_dtype = open_dtype};
 }
@@ -161,6 +164,21 @@ absl::Status CheckVocabulary(const Column& column, const Table& table) {
       table.PlaceOf(record, column.name), PrintableLine(column.name), PrintableLine(*bad));
 }
 
+// The error of the first record with a word that the transform refuses.
+absl::Status RefusalOf(const TransformClass& transform, const Table& table, const Column& column,
+                       const v1::ClassConfig& config, const absl::Status& refused) {
+  if (!transform.check_word) return refused;
+  for (size_t i = 0; i < column.codes->size(); ++i) {
+    const absl::Status status =
+        transform.check_word(Config(config), (*column.words)[(*column.codes)[i]]);
+    if (status.ok()) continue;
+    const uint64_t record = i / static_cast<size_t>(column.elements());
+    return Annotate(status, fmt::format("{}: column \"{}\"", table.PlaceOf(record, column.name),
+                                        PrintableLine(column.name)));
+  }
+  return refused;
+}
+
 // Transforms columns in memory when the dataset is opened. `config` gets what the class learns.
 // `words` gets those that become numbers.
 absl::StatusOr<Column> TransformMemory(const TransformClass& transform, const Table& table,
@@ -185,8 +203,9 @@ absl::StatusOr<Column> TransformMemory(const TransformClass& transform, const Ta
     COHORT_RETURN_IF_ERROR(
         transform.adapt(*input.codes, *input.words, static_cast<size_t>(input.elements()), config));
   }
-  COHORT_ASSIGN_OR_RETURN(const std::vector<double> numbers,
-                          transform.map_words(Config(*config), *input.words));
+  const auto mapped = transform.map_words(Config(*config), *input.words);
+  if (!mapped.ok()) return RefusalOf(transform, table, input, *config, mapped.status());
+  const std::vector<double>& numbers = *mapped;
   *words = input.words;
   Column column = MapWords(input, numbers, transform.word_dtype, transform.word_dtype);
   if (transform.has_rows && !input.words->empty()) {
@@ -201,7 +220,7 @@ absl::StatusOr<Column> ReadIntoMemory(const Column& column, const Table& table) 
   if (column.is_in_memory()) return column;
   constexpr uint64_t kBlockRecords = 4096;
   const FeatureType type{column.name, column.dtype, column.dims};
-  std::vector<uint8_t> values(table.records * type.bytes());
+  TableVector<uint8_t> values(table.records * type.bytes());
   std::vector<uint64_t> records;
   for (uint64_t at = 0; at < table.records; at += records.size()) {
     records.clear();
@@ -213,7 +232,7 @@ absl::StatusOr<Column> ReadIntoMemory(const Column& column, const Table& table) 
   return Column{.name = column.name,
                 .dims = column.dims,
                 .stored = column.dtype,
-                .values = std::make_shared<const std::vector<uint8_t>>(std::move(values)),
+                .values = std::make_shared<const TableVector<uint8_t>>(std::move(values)),
                 .dtype = column.dtype};
 }
 
@@ -501,6 +520,20 @@ std::string OutputOf(const v1::ColumnTransform& transform) {
   return transform.column();
 }
 
+absl::Status FillColumns(v1::ColumnTransform* transform) {
+  const v1::ClassConfig& config = transform->transform_class();
+  COHORT_ASSIGN_OR_RETURN(const TransformClass* its_class, Transforms().Find(config.class_name()));
+  if (!its_class->columns_of) return absl::OkStatus();
+  COHORT_ASSIGN_OR_RETURN(const std::vector<std::string> named,
+                          its_class->columns_of(Config(config)));
+  if (InputsOf(*transform).empty()) {
+    transform->mutable_columns()->Assign(named.begin(), named.end());
+  }
+  if (InputsOf(*transform) == named) return absl::OkStatus();
+  return InvalidArgument("{} reads {}: leave out `column` and `columns`, and give an `output`",
+                         its_class->schema.name, fmt::join(named, ", "));
+}
+
 bool HasVocabularyFile(const v1::ClassConfig& config) {
   const auto found = config.config().find("vocabulary");
   return found != config.config().end() && found->second.has_s();
@@ -547,7 +580,7 @@ absl::Status CompleteDataset(v1::DatasetSpec* spec) {
   for (Transform& transform : *spec->mutable_transforms()) {
     COHORT_RETURN_IF_ERROR(Annotate(Complete(&transform), NameOf(transform)));
   }
-  return absl::OkStatus();
+  return spec->filter().empty() ? absl::OkStatus() : RowFilter::Create(*spec).status();
 }
 
 ColumnUse UseOfColumns(const v1::DatasetSpec& spec) {

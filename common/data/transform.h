@@ -28,6 +28,9 @@ std::string OutputOf(const v1::ColumnTransform& transform);
 // Returns the class of a transform that names none: Cast, or Stack for several columns.
 std::string DefaultClass(const v1::ColumnTransform& transform);
 
+// Gives a transform the columns that its arguments name. Errors: InvalidArgument for other ones.
+absl::Status FillColumns(v1::ColumnTransform* transform);
+
 // Completes the arguments of the source and of the transforms, and checks the transforms. Errors:
 // InvalidArgument or Unimplemented, with the source or the output of the transform.
 absl::Status CompleteDataset(v1::DatasetSpec* spec);

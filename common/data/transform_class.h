@@ -91,6 +91,9 @@ struct TransformClass {
   bool takes_columns = false;
   // A layer of Keras for images. It runs where the data is read, also if a model has it.
   bool for_images = false;
+  // The columns that the arguments name, for a transform that needs no `columns` of the job file.
+  std::function<absl::StatusOr<std::vector<std::string>>(const Config& config)> columns_of =
+      nullptr;
   // Checks the inputs and returns the transform. Null for a transform of words. Errors:
   // InvalidArgument.
   std::function<Open> open = nullptr;
@@ -113,6 +116,9 @@ struct TransformClass {
   // numbers.
   std::function<MapWords> map_words = nullptr;
   DType word_dtype = DType::kFloat32;
+  // Says what is wrong with a word that map_words has refused. The caller adds its place in the
+  // files. Null: a refusal does not depend on single words.
+  std::function<absl::Status(const Config& config, const std::string& word)> check_word = nullptr;
   // A word has as many numbers as another one, which are a new last axis of the output, or take the
   // place of one of size 1: map_words returns those of each word.
   bool has_rows = false;

@@ -1,12 +1,14 @@
 #include "common/data/word_columns.h"
 
 #include <utility>
+#include <vector>
 
 #include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/data/word_codes.h"
 
 namespace cohort {
+
 absl::Status AddWordColumns(const RecordSource& source, const RowRange& rows, const ColumnUse& use,
                             Table* table) {
   std::vector<size_t> wanted;

@@ -19,14 +19,14 @@ Column MapWordsTo(const Column& column, const void* number_of_word, DType stored
                   size_t of_each = 1) {
   const size_t size = SizeOf(stored) * of_each;
   const auto* const numbers = static_cast<const uint8_t*>(number_of_word);
-  std::vector<uint8_t> values(column.codes->size() * size);
+  TableVector<uint8_t> values(column.codes->size() * size);
   for (size_t i = 0; i < column.codes->size(); ++i) {
     std::memcpy(values.data() + i * size, numbers + (*column.codes)[i] * size, size);
   }
   return {.name = column.name,
           .dims = column.dims,
           .stored = stored,
-          .values = std::make_shared<const std::vector<uint8_t>>(std::move(values)),
+          .values = std::make_shared<const TableVector<uint8_t>>(std::move(values)),
           .dtype = dtype};
 }
 
@@ -43,13 +43,12 @@ Column MapWords(const Column& column, std::span<const double> number_of_word, DT
 
 Column WordsOf(const Column& column) {
   if (column.is_text()) return column;
-  std::vector<int64_t> numbers(column.values->size() / SizeOf(column.stored));
+  TableVector<int64_t> numbers(column.values->size() / SizeOf(column.stored));
   ConvertNumbers(column.stored, column.values->data(), DType::kInt64, numbers.data(),
                  numbers.size());
   std::unordered_map<int64_t, uint32_t> code_of;
   std::vector<std::string> words;
-  std::vector<uint32_t> codes;
-  codes.reserve(numbers.size());
+  TableVector<uint32_t> codes;
   for (const int64_t number : numbers) {
     const auto [found, added] = code_of.emplace(number, static_cast<uint32_t>(words.size()));
     if (added) words.push_back(fmt::format("{}", number));
@@ -57,16 +56,16 @@ Column WordsOf(const Column& column) {
   }
   return {.name = column.name,
           .dims = column.dims,
-          .codes = std::make_shared<const std::vector<uint32_t>>(std::move(codes)),
+          .codes = std::make_shared<const TableVector<uint32_t>>(std::move(codes)),
           .words = std::make_shared<const std::vector<std::string>>(std::move(words))};
 }
 
 Column NumbersColumn(std::span<const double> numbers, Dims dims, DType dtype) {
-  std::vector<uint8_t> values(numbers.size() * SizeOf(dtype));
+  TableVector<uint8_t> values(numbers.size() * SizeOf(dtype));
   ConvertNumbers(DType::kFloat64, numbers.data(), dtype, values.data(), numbers.size());
   return {.dims = std::move(dims),
           .stored = dtype,
-          .values = std::make_shared<const std::vector<uint8_t>>(std::move(values)),
+          .values = std::make_shared<const TableVector<uint8_t>>(std::move(values)),
           .dtype = dtype};
 }
 
@@ -100,7 +99,7 @@ Column StackWords(std::span<const Column> parts, Dims dims) {
   }
   std::sort(words.begin(), words.end());
   words.erase(std::unique(words.begin(), words.end()), words.end());
-  std::vector<uint32_t> codes(parts.size() * parts[0].codes->size());
+  TableVector<uint32_t> codes(parts.size() * parts[0].codes->size());
   for (size_t p = 0; p < parts.size(); ++p) {
     std::vector<uint32_t> code_of;
     for (const std::string& word : *parts[p].words) {
@@ -112,7 +111,7 @@ Column StackWords(std::span<const Column> parts, Dims dims) {
     }
   }
   return {.dims = std::move(dims),
-          .codes = std::make_shared<const std::vector<uint32_t>>(std::move(codes)),
+          .codes = std::make_shared<const TableVector<uint32_t>>(std::move(codes)),
           .words = std::make_shared<const std::vector<std::string>>(std::move(words))};
 }
 

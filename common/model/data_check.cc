@@ -1,13 +1,76 @@
 #include "common/model/data_check.h"
 
+#include <algorithm>
 #include <cmath>
+#include <map>
+#include <span>
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/data/convert.h"
 #include "common/data/dataset.h"
 #include "common/model/model_builder.h"
 
 namespace cohort {
+namespace {
+
+// The class of a label: a number, or the position of the greatest one. -1: it is none.
+int64_t ClassOf(std::span<const double> label) {
+  if (label.size() > 1) return std::max_element(label.begin(), label.end()) - label.begin();
+  const double number = label[0];
+  if (!(number >= 0 && number < kMostWeightedClasses) || number != std::trunc(number)) return -1;
+  return static_cast<int64_t>(number);
+}
+
+}  // namespace
+
+absl::Status BalanceClasses(const Dataset& train, v1::JobSpec* job) {
+  v1::FitSpec* const fit = job->mutable_fit();
+  if (!fit->balance_classes()) return absl::OkStatus();
+  const auto error = [](absl::Status status) {
+    return Annotate(std::move(status), "`fit.class_weight: balanced`");
+  };
+  const std::vector<std::string> labels = LabelsOf(job->data().train());
+  if (labels.size() != 1) {
+    return error(InvalidArgument("it is for one label, and `data.train` has {}", labels.size()));
+  }
+  COHORT_ASSIGN_OR_RETURN(const std::vector<int> features, train.FindFeatures(labels));
+  const FeatureType& type = train.features()[static_cast<size_t>(features[0])];
+  if (type.dims.size() > 1) {
+    return error(
+        InvalidArgument("the label \"{}\" has the shape {}; a class is a number, or one-hot",
+                        type.name, DimsToString(type.dims)));
+  }
+  constexpr uint64_t kBlockRecords = 4096;
+  const auto elements = static_cast<size_t>(NumElements(type.dims));
+  std::map<int64_t, uint64_t> counts;
+  std::vector<Tensor> batch;
+  std::vector<uint64_t> records;
+  std::vector<double> numbers;
+  for (uint64_t first = 0; first < train.num_records(); first += records.size()) {
+    records.clear();
+    const uint64_t end = std::min(first + kBlockRecords, train.num_records());
+    for (uint64_t record = first; record < end; ++record) records.push_back(record);
+    COHORT_RETURN_IF_ERROR(train.Gather(records, features, &batch));
+    numbers.resize(records.size() * elements);
+    ConvertNumbers(type.dtype, batch[0].raw(), DType::kFloat64, numbers.data(), numbers.size());
+    for (size_t i = 0; i < records.size(); ++i) {
+      const int64_t label = ClassOf(std::span(numbers).subspan(i * elements, elements));
+      if (label < 0) {
+        return error(InvalidArgument("record {} has the label {}; a class is a number of 0 to {}",
+                                     records[i], numbers[i * elements], kMostWeightedClasses - 1));
+      }
+      ++counts[label];
+    }
+  }
+  fit->clear_class_weight();
+  const auto all = static_cast<double>(train.num_records());
+  for (const auto& [label, count] : counts) {
+    const double balanced = static_cast<double>(counts.size()) * static_cast<double>(count);
+    (*fit->mutable_class_weight())[label] = all / balanced;
+  }
+  return absl::OkStatus();
+}
 
 namespace {
 
@@ -15,9 +78,9 @@ absl::Status SplitTraining(const DataOptions& options, v1::JobSpec* job) {
   const double split = job->fit().validation_split();
   if (split <= 0) return absl::OkStatus();
   v1::DatasetSpec* const train = job->mutable_data()->mutable_train();
-  // No transform changes the number of records.
+  // No transform changes the number of records, but a filter may read what one makes.
   v1::DatasetSpec source = *train;
-  source.clear_transforms();
+  if (source.filter().empty()) source.clear_transforms();
   source.clear_label();
   source.clear_labels();
   source.clear_sample_weight();
@@ -43,7 +106,9 @@ absl::StatusOr<std::shared_ptr<const Dataset>> OpenTraining(const DataOptions& o
                                                             v1::JobSpec* job) {
   COHORT_RETURN_IF_ERROR(SplitTraining(options, job));
   COHORT_RETURN_IF_ERROR(ResolveVocabularies(job->mutable_data(), options));
-  return Dataset::Open(job->data().train(), options);
+  COHORT_ASSIGN_OR_RETURN(auto train, Dataset::Open(job->data().train(), options));
+  COHORT_RETURN_IF_ERROR(BalanceClasses(*train, job));
+  return train;
 }
 
 absl::StatusOr<uint64_t> StepsPerEpoch(const JobFile& job, uint64_t records) {

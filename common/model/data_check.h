@@ -16,10 +16,19 @@ struct DataOptions;
 struct BuiltModel;
 struct JobFile;
 
-// Opens the training set, and sets in the job what transforms learn from it (ResolveVocabularies).
-// With `fit.validation_split` it is the first part of the records, and the rest is the validation
-// set, as in Keras: sets both in the job. Errors: those of Dataset::Open and ResolveVocabularies;
-// InvalidArgument if one of the parts has no records.
+// Class weights are for labels below it.
+inline constexpr int64_t kMostWeightedClasses = 1 << 20;
+
+// With `fit.class_weight: balanced`, sets the weights in the job: records / (classes * records of
+// the class), as scikit-learn's compute_class_weight. A label is a number, or one-hot. Reads all
+// labels. Errors: InvalidArgument for several labels, and for one that is no class.
+absl::Status BalanceClasses(const Dataset& train, v1::JobSpec* job);
+
+// Opens the training set, and sets in the job what transforms learn from it (ResolveVocabularies)
+// and the weights of its classes (BalanceClasses). With `fit.validation_split` it is the first part
+// of the records, and the rest is the validation set, as in Keras: sets both in the job. Errors:
+// those of Dataset::Open, ResolveVocabularies and BalanceClasses; InvalidArgument if one of the
+// parts has no records.
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenTraining(const DataOptions& options,
                                                             v1::JobSpec* job);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/data/row_filter.h"
 #include "common/data/source_class.h"
 #include "common/data/transform.h"
 #include "common/data/transform_class.h"
@@ -25,6 +26,7 @@ constexpr ShortKey kShortKeys[] = {
     {"scale", "Rescaling", "scale"},
     {"offset", "Rescaling", "offset"},
     {"equals", "Equals", "value"},
+    {"expression", "Expression", "expression"},
 };
 
 // The keys of a transform that name no class.
@@ -69,6 +71,10 @@ absl::Status DatasetReader::ReadField(const Entry& entry, const std::string& pat
   }
   if (dataset != nullptr && entry.key == "sample_weight") {
     return ReadSampleWeight(entry, path, dataset);
+  }
+  if (dataset != nullptr && entry.key == "filter" && !entry.value.IsNull()) {
+    COHORT_ASSIGN_OR_RETURN(*dataset->mutable_filter(), Text(entry.value, path));
+    return AtLine(entry.line, RowFilter::Create(*dataset).status());
   }
   return ClassReader::ReadField(entry, path, field, message);
 }
@@ -156,6 +162,7 @@ absl::Status DatasetReader::ReadTransform(const YAML::Node& node, const std::str
     }
   }
   COHORT_RETURN_IF_ERROR(ReadTransformClass(class_entries, path, transform));
+  COHORT_RETURN_IF_ERROR(AtLine(LineOf(node), FillColumns(transform)));
   if (transform->columns().empty() == transform->column().empty()) {
     return Error(LineOf(node), "a transform has either a `column` or several `columns`");
   }

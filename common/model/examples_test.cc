@@ -64,6 +64,7 @@ std::vector<std::string> KeysOf(const FieldDescriptor* field) {
   if (name == "source_class") return {"csv", "source"};
   if (name == "transform_class") return {"StringLookup"};
   if (name == "validation_epochs") return {"validation_freq"};
+  if (name == "balance_classes") return {"class_weight"};
   if (message == "MetricSpec") return {};
   if (message == "ModelSpec" && name == "output_names") return {"keras_json"};
   if (message == "OutputLoss") return {"loss_weights"};

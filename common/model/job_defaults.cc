@@ -173,6 +173,7 @@ void CompleteDefaults(v1::JobSpec* job) {
     if (validation->sample_weight().empty()) {
       *validation->mutable_sample_weight() = train->sample_weight();
     }
+    if (validation->filter().empty()) validation->set_filter(train->filter());
     if (validation->block_size() == 0) validation->set_block_size(data->block_size());
   }
   if (train->block_size() == 0) train->set_block_size(data->block_size());

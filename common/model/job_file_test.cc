@@ -326,6 +326,8 @@ TEST_CASE("the forms of sources and transforms") {
       {"{column: x, scale: 0.5, offset: 2}", "{column: x, Rescaling: {scale: 0.5, offset: 2}}"},
       {"{column: x, equals: 5}", "{column: x, Equals: {value: 5}}"},
       {"{column: x, scale: 2, output: z}", "{column: x, output: z, rescaling: {scale: 2}}"},
+      {"{output: w, expression: x / (z + 1)}",
+       "{columns: [x, z], output: w, Expression: {expression: x / (z + 1)}}"},
       {"{columns: [x, z], output: w}", "{columns: [x, z], output: w, Stack: }"},
   };
   for (const auto& c : transforms) {

@@ -6,6 +6,7 @@
 
 #include "common/model/callbacks/callback.h"
 #include "common/model/compile_reader.h"
+#include "common/model/data_check.h"
 #include "common/model/dataset_reader.h"
 #include "common/model/job_defaults.h"
 #include "common/model/partitioners.h"
@@ -87,6 +88,9 @@ absl::Status JobReader::ReadFit(const YAML::Node& node, const std::string& path,
                    "epochs after which the job validates are written as a list: "
                    "`validation_freq: [1, 2, 10]`");
     }
+    if (entry.key == "balance_classes") {
+      return Error(entry.line, "weights that balance the classes are `class_weight: balanced`");
+    }
     const bool freq = entry.key == "validation_freq" || entry.key == "validation_every_epochs";
     if (!freq) {
       others.push_back(entry);
@@ -141,15 +145,22 @@ absl::Status JobReader::ReadInitFrom(const Entry& entry, v1::JobSpec* job) {
 absl::Status JobReader::ReadClassWeight(const Entry& entry, const std::string& path,
                                         v1::FitSpec* fit) {
   if (entry.value.IsNull()) return absl::OkStatus();
-  constexpr int64_t kMostClasses = 1 << 20;
   const std::string what = fmt::format("`{}`", path);
+  if (entry.value.IsScalar()) {
+    COHORT_ASSIGN_OR_RETURN(const std::string value, Text(entry.value, path));
+    fit->set_balance_classes(value == "balanced");
+    if (fit->balance_classes()) return absl::OkStatus();
+    return Error(entry.line,
+                 "{} is `balanced`, or a mapping such as `{{0: 1.0, 1: 3.5}}`, not \"{}\"", what,
+                 value.substr(0, 60));
+  }
   COHORT_ASSIGN_OR_RETURN(const auto entries,
                           Entries(entry.value, what, "class_weight: {0: 1.0, 1: 3.5}"));
   for (const Entry& item : entries) {
     int64_t label = -1;
-    if (!absl::SimpleAtoi(item.key, &label) || label < 0 || label >= kMostClasses) {
+    if (!absl::SimpleAtoi(item.key, &label) || label < 0 || label >= kMostWeightedClasses) {
       return Error(item.line, "{}: a class is a number of 0 to {}, not \"{}\"", what,
-                   kMostClasses - 1, item.key.substr(0, 60));
+                   kMostWeightedClasses - 1, item.key.substr(0, 60));
     }
     COHORT_ASSIGN_OR_RETURN((*fit->mutable_class_weight())[label],
                             Number(item.value, JoinPath(path, item.key)));

@@ -8,14 +8,18 @@
 #include <set>
 #include <string>
 
+#include "common/data/dataset.h"
 #include "common/graph/mixed_precision.h"
 #include "common/graph/op_registry.h"
 #include "common/graph/program_proto.h"
 #include "common/graph/validate.h"
+#include "common/model/data_check.h"
 #include "common/model/device_check.h"
 #include "common/model/layer_graph.h"
 #include "common/schema/class_schema.h"
+#include "common/testing/directory_test_util.h"
 #include "common/testing/golden_test_cases.h"
+#include "common/testing/status_test_util.h"
 #include "proto/config.pb.h"
 
 namespace cohort {
@@ -1160,6 +1164,78 @@ TEST_CASE("an Input of ids is int64, whatever the column and its own dtype are")
       }
     }
   }
+}
+
+absl::StatusOr<JobFile> JobOfTrain(const std::string& train, const std::string& fit) {
+  return ParseJob(
+      "model: {sequential: [{Input: {shape: [1], feature: x}}, {Dense: {units: 5}}]}\n"
+      "compile: {loss: sparse_categorical_crossentropy}\n"
+      "data:\n"
+      "  batch_size: 2\n"
+      "  train: {" +
+          train +
+          "}\n"
+          "  validation: {csv: {path: other.csv}}\n"
+          "fit: {" +
+          fit + "}\n",
+      "job.yaml");
+}
+
+std::string TrainError(const std::string& train, const std::string& fit) {
+  return testing::Message(JobOfTrain(train, fit).status());
+}
+
+// The weights that a job gets for these labels.
+absl::StatusOr<std::map<int64_t, double>> BalancedWeights(const std::string& labels,
+                                                          const std::string& more = "") {
+  const testing::TestDirectory directory;
+  directory.Write("t.csv", "x,y\n" + labels);
+  auto job = JobOfTrain("csv: {path: " + (directory / "t.csv") + "}, label: y" + more,
+                        "class_weight: balanced");
+  if (!job.ok()) return job.status();
+  const auto opened = OpenTraining({}, &job->spec);
+  if (!opened.ok()) return opened.status();
+  const auto& weights = job->spec.fit().class_weight();
+  return std::map<int64_t, double>(weights.begin(), weights.end());
+}
+
+TEST_CASE("balanced class weights are those of scikit-learn") {
+  // compute_class_weight("balanced", classes=[0, 1, 4], y=y)
+  const auto weights =
+      BalancedWeights("0,0\n1,0\n2,0\n3,0\n4,0\n5,0\n6,0\n7,1\n8,1\n9,4\n10,4\n11,4\n");
+  REQUIRE(testing::Message(weights.status()) == "");
+  CHECK(*weights ==
+        std::map<int64_t, double>{{0, 0.5714285714285714}, {1, 2.0}, {4, 1.3333333333333333}});
+  const auto filtered = BalancedWeights("0,0\n1,0\n2,0\n3,1\n4,2\n", ", filter: x > 1");
+  REQUIRE(testing::Message(filtered.status()) == "");
+  CHECK(*filtered == std::map<int64_t, double>{{0, 1}, {1, 1}, {2, 1}});
+  CHECK(testing::Contains(testing::Message(BalancedWeights("0,0.5\n").status()), "0.5"));
+  CHECK(testing::Contains(TrainError("csv: {path: a.csv}, label: y", "class_weight: equal"),
+                          "job.yaml:7: `fit.class_weight` is `balanced`, or a mapping"));
+  CHECK(testing::Contains(
+      TrainError("csv: {path: a.csv}, label: y", "balance_classes: true"),
+      "job.yaml:7: weights that balance the classes are `class_weight: balanced`"));
+}
+
+TEST_CASE("a filter is checked when the job is read, and holds for the validation set") {
+  const auto job =
+      JobOfTrain("csv: {path: a.csv}, label: y, filter: \"x > 1 and word == 'a'\"", "epochs: 1");
+  REQUIRE(testing::Message(job.status()) == "");
+  CHECK(job->spec.data().validation().filter() == "x > 1 and word == 'a'");
+  CHECK(testing::Contains(
+      TrainError("csv: {path: a.csv}, label: y, filter: x = 1", "epochs: 1"),
+      "job.yaml:5: filter: \"x = 1\": at character 3: two values are compared with"));
+  CHECK(testing::Contains(
+      TrainError("csv: {path: a.csv}, label: y, transforms: [{output: z, expression: lg(x)}]",
+                 "epochs: 1"),
+      "job.yaml:5: \"lg(x)\": at character 1: there is no function \"lg\""));
+  CHECK(testing::Contains(
+      TrainError("csv: {path: a.csv}, label: y, transforms: [{expression: x + 1}]", "epochs: 1"),
+      "job.yaml:5: a transform of several `columns` needs an `output`"));
+  CHECK(testing::Contains(TrainError("csv: {path: a.csv}, label: y, "
+                                     "transforms: [{column: y, expression: x + 1}]",
+                                     "epochs: 1"),
+                          "job.yaml:5: Expression reads x: leave out `column`"));
 }
 
 }  // namespace

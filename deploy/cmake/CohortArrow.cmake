@@ -3,7 +3,8 @@
 #   python3 -m venv build/venv && build/venv/bin/pip install pyarrow
 #   cmake --preset release -DCOHORT_ARROW_ROOT=build/venv/lib/python3.11/site-packages/pyarrow
 #
-# Without them, everything builds, and a job that reads Parquet is refused.
+# Without them, everything builds, and a job that reads Parquet is refused. `cmake --install` copies the libraries to
+# lib/cohort, where the installed programs look for them (COHORT_ARROW_RPATH, relative to the prefix).
 set(COHORT_ARROW_ROOT "" CACHE PATH "The directory of the Python package pyarrow; default: that of build/venv")
 set(cohort_arrow ${COHORT_ARROW_ROOT})
 if(NOT cohort_arrow)
@@ -34,6 +35,15 @@ if(cohort_arrow)
 endif()
 if(COHORT_ARROW_LIBRARIES)
   message(STATUS "Parquet: ${COHORT_ARROW_LIBRARIES}")
+  set(COHORT_ARROW_RPATH lib/cohort)
+  set(COHORT_ARROW_INSTALLED "")
+  foreach(library ${COHORT_ARROW_LIBRARIES})
+    # The name is that by which programs ask for it, whatever it links to.
+    get_filename_component(name ${library} NAME)
+    get_filename_component(contents ${library} REALPATH)
+    install(FILES ${contents} DESTINATION ${COHORT_ARROW_RPATH} RENAME ${name} COMPONENT cohort)
+    list(APPEND COHORT_ARROW_INSTALLED $<INSTALL_PREFIX>/${COHORT_ARROW_RPATH}/${name})
+  endforeach()
   # With it, a test writes files.
   find_program(COHORT_ARROW_PYTHON python3 PATHS ${cohort_arrow}/../../../../bin NO_DEFAULT_PATH)
 endif()

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -89,6 +90,20 @@ bool IsMissing(const absl::Status& status, std::string_view which, JobData* open
   return true;
 }
 
+// The weights that balance the classes; "" if the job asks for none.
+std::string ClassWeightText(const v1::FitSpec& fit) {
+  if (!fit.balance_classes()) return "";
+  constexpr size_t kMostShown = 20;
+  const std::map<int64_t, double> weights(fit.class_weight().begin(), fit.class_weight().end());
+  std::vector<std::string> shown;
+  for (const auto& [label, weight] : weights) {
+    if (shown.size() < kMostShown) shown.push_back(fmt::format("{}: {:.6g}", label, weight));
+  }
+  if (weights.size() > shown.size())
+    shown.push_back(fmt::format("... ({} classes)", weights.size()));
+  return fmt::format("class weights: {{{}}}\n", fmt::join(shown, ", "));
+}
+
 // Adds a line about the origin of the data.
 absl::StatusOr<JobData> OpenData(const CheckOptions& options, JobFile* file, std::string* text) {
   v1::JobSpec* const job = &file->spec;
@@ -108,6 +123,7 @@ absl::StatusOr<JobData> OpenData(const CheckOptions& options, JobFile* file, std
   for (const std::string& warning : opened.train->warnings()) {
     *text += fmt::format("warning: training data: {}\n", warning);
   }
+  *text += ClassWeightText(job->fit());
   COHORT_RETURN_IF_ERROR(CheckInputs(*file, *opened.train));
   opened.features = opened.train->features();
   if (!job->data().has_validation()) return opened;

@@ -23,6 +23,7 @@
 #include "common/cluster/address.h"
 #include "common/cluster/tf_config.h"
 #include "common/data/dataset.h"
+#include "common/data/expression.h"
 #include "common/data/input_file.h"
 #include "common/data/records/json_record.h"
 #include "common/data/sources/decoders.h"
@@ -298,6 +299,17 @@ std::vector<Decoder> DecodersOfBytes() {
       {"CSV", 4000, kCsv,
        [](const std::string& b) {
          return ParseCsv(b, {}, {.text = {"word"}, .numbers = {"age"}}, {}, "file").status();
+       }},
+      {"expression", 4000, "not (log1p(a) + `b c` ** -2 >= .5e1) or d == 'x' ? min(a, 1) : e % 3",
+       [](const std::string& b) {
+         const auto expression = Expression::Parse(b);
+         if (!expression.ok()) return expression.status();
+         const double value = 1;
+         const std::vector<const double*> inputs(
+             expression->columns().size() + expression->comparisons().size(), &value);
+         double result = 0;
+         expression->Compute(inputs, {&result, 1});
+         return absl::OkStatus();
        }},
       {"JSON record", 4000, R"({"a": {"b": [1, 2.5, null]}, "c": "x", "d": true})",
        [](const std::string& b) {

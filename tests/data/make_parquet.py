@@ -35,3 +35,9 @@ for part in range(3):
                    directory / f"part-{part}.parquet", row_group_size=130)
 pq.write_table(pa.table({"x": pa.array([1.0, None]), "u": pa.array([1, None], pa.uint8())}), directory / "null.parquet")
 pq.write_table(pa.table({"v": pa.array([[1, 2], [1, 2, 3]])}), directory / "ragged.parquet")
+# 64 MB, in row groups of 1 MB.
+columns = {f"x{c}": pa.array([((r * 2654435761 + c) % 4294967291) / 7 for r in range(200_000)]) for c in range(8)}
+with pq.ParquetWriter(directory / "large.parquet", pa.table(columns).schema, compression="none",
+                      use_dictionary=False) as writer:
+    for _ in range(5):
+        writer.write_table(pa.table(columns), row_group_size=16_000)

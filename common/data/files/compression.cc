@@ -1,9 +1,6 @@
 #include "common/data/files/compression.h"
 
-#include <fcntl.h>
-#include <linux/magic.h>
 #include <sys/mman.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 #include <zlib.h>
 #ifdef COHORT_HAS_ZSTD
@@ -13,12 +10,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <filesystem>
 #include <span>
 #include <utility>
 
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/data/files/temporary_file.h"
 #include "common/os/open_file.h"
 
 namespace cohort {
@@ -145,25 +142,10 @@ absl::StatusOr<std::unique_ptr<Inflater>> Start(std::string_view name) {
   return made;
 }
 
-// A file for inflated bytes, which goes when it is closed.
-struct TemporaryFile {
-  UniqueFd fd;
-  std::string directory;
-  bool is_in_memory = false;
-};
-
+// A file for inflated bytes, which goes when it is closed. Memory, if there can be none.
 absl::StatusOr<TemporaryFile> OpenTemporary() {
-  TemporaryFile file;
-  std::error_code error;
-  file.directory = std::filesystem::temp_directory_path(error);
-  if (error) file.directory = "/tmp";
-  file.fd = UniqueFd(::open(file.directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-  if (file.fd.ok()) {
-    struct statfs info = {};
-    const bool known = ::fstatfs(file.fd.get(), &info) == 0;
-    file.is_in_memory = known && (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC);
-    return file;
-  }
+  TemporaryFile file = OpenTemporaryFile();
+  if (file.fd.ok()) return file;
   file.is_in_memory = true;
   file.fd = UniqueFd(::memfd_create("cohort-inflated", MFD_CLOEXEC));
   if (file.fd.ok()) return file;

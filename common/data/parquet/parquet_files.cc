@@ -163,8 +163,9 @@ struct ParquetColumn {
   FeatureType type;
   std::shared_ptr<arrow::DataType> stored;
   NumberType numbers;
-  std::optional<double> missing;  // stands for null
-  absl::Status null;              // without it: why null is an error
+  std::optional<double> missing;      // stands for null
+  absl::Status null;                  // without it: why null is an error
+  const RecordField* list = nullptr;  // what fills a shorter list; null: there is none
 };
 
 // Writes the numbers of an array, one after another.
@@ -193,6 +194,16 @@ class NumberWriter {
       return written;
     }
     return absl::OkStatus();
+  }
+
+  // Writes `value` `count` times.
+  void Fill(double value, size_t count) {
+    const size_t size = SizeOf(column_.type.dtype);
+    for (; count > 0; --count) {
+      out_->resize(out_->size() + size);
+      ConvertNumbers(DType::kFloat64, &value, column_.type.dtype,
+                     out_->data() + out_->size() - size, 1);
+    }
   }
 
  private:
@@ -395,6 +406,11 @@ class ParquetRecords : public RecordSource {
           PrintableLine(name),
           PrintableLine(fmt::format("{}", fmt::join(first.schema().field_names(), ", "))));
     }
+    for (const auto& [name, list] : options_.lists) {
+      if (names.contains(name)) continue;
+      return InvalidArgument("{}: has no column \"{}\" of `lists`", first.file().path(),
+                             PrintableLine(name));
+    }
     for (const ParquetFile& file : files_.files()) COHORT_RETURN_IF_ERROR(CheckSchema(file));
     return absl::OkStatus();
   }
@@ -462,8 +478,19 @@ class ParquetRecords : public RecordSource {
     column.stored = field.type();
     column.type.name = field.name();
     const arrow::DataType* type = field.type().get();
+    const auto list = options_.lists.find(field.name());
+    if (list != options_.lists.end()) {
+      column.list = &list->second;
+      if (!IsList(*type)) {
+        return InvalidArgument("column \"{}\" of `lists` has the type {}",
+                               PrintableLine(field.name()), PrintableLine(type->ToString()));
+      }
+    }
     if (IsList(*type)) {
-      COHORT_ASSIGN_OR_RETURN(const int64_t length, LengthOf(field));
+      int64_t length = column.list != nullptr ? column.list->type.dims[0] : 0;
+      if (column.list == nullptr) {
+        COHORT_ASSIGN_OR_RETURN(length, LengthOf(field));
+      }
       if (length == 0) {
         no_features_[field.name()] = fmt::format("column \"{}\" has an empty list in the first row",
                                                  PrintableLine(field.name()));
@@ -474,6 +501,11 @@ class ParquetRecords : public RecordSource {
     }
     column.numbers = NumberTypeOf(*type);
     column.type.dtype = column.numbers.dtype;
+    if (column.list != nullptr && IsWords(*type) != column.list->is_words()) {
+      return InvalidArgument("column \"{}\" of `lists` has the type {}: declare it as {}",
+                             PrintableLine(field.name()), PrintableLine(field.type()->ToString()),
+                             IsWords(*type) ? "`words: {length: N}`" : "`{length: N}`");
+    }
     if (IsWords(*type)) {
       word_columns_.push_back(column.type);
     } else if (column.type.dtype == DType::kInvalid) {
@@ -482,6 +514,11 @@ class ParquetRecords : public RecordSource {
                       PrintableLine(field.name()), PrintableLine(field.type()->ToString()));
       return absl::OkStatus();
     } else {
+      if (column.list != nullptr) {
+        COHORT_RETURN_IF_ERROR(
+            Annotate(CheckFill(column.type, "pad_with", *column.list->padding),
+                     fmt::format("column \"{}\" of `lists`", PrintableLine(field.name()))));
+      }
       SetMissing(&column);
       columns_.push_back(column.type);
       numbers_.push_back(column);
@@ -541,12 +578,20 @@ class ParquetRecords : public RecordSource {
     const arrow::Array* array = column.chunk(chunk).get();
     ListSlice lists;
     int64_t begin = row, end = row + 1;
+    const RecordField* field = nullptr;
     if (IsList(*array->type())) {
       lists = ListsOf(*array);
       begin = lists.offsets[static_cast<size_t>(row)];
       end = lists.offsets[static_cast<size_t>(row) + 1];
-      if (array->IsNull(row) || end - begin != NumElements(type.dims)) {
-        return DataLoss("has {} words, the first row has {}", end - begin, NumElements(type.dims));
+      const auto list = options_.lists.find(type.name);
+      if (list != options_.lists.end()) {
+        field = &list->second;
+        if (array->IsNull(row)) end = begin;
+        COHORT_ASSIGN_OR_RETURN(const size_t used, field->UsedOf(static_cast<size_t>(end - begin)));
+        end = begin + static_cast<int64_t>(used);
+      } else if (array->IsNull(row) || end - begin != NumElements(type.dims)) {
+        return DataLoss("has {} words, the first row has {}: `lists` would pad or cut it",
+                        end - begin, NumElements(type.dims));
       }
       array = lists.values.get();
     }
@@ -567,6 +612,8 @@ class ParquetRecords : public RecordSource {
               ? static_cast<const arrow::StringArray&>(*words).GetView(at)
               : static_cast<const arrow::LargeStringArray&>(*words).GetView(at));
     }
+    if (field == nullptr) return absl::OkStatus();
+    for (int64_t i = end - begin; i < type.dims[0]; ++i) add(*field->word_padding);
     return absl::OkStatus();
   }
 
@@ -599,11 +646,21 @@ class ParquetRecords : public RecordSource {
     if (column.type.dims.empty()) return writer->Write(chunk, 0, chunk.length());
     const ListSlice lists = ListsOf(chunk);
     for (size_t i = 0; i + 1 < lists.offsets.size(); ++i) {
-      const int64_t length = lists.offsets[i + 1] - lists.offsets[i];
-      if (length != column.type.dims[0] || chunk.IsNull(static_cast<int64_t>(i))) {
-        return DataLoss("has {} numbers, the first row has {}", length, column.type.dims[0]);
+      const bool is_null = chunk.IsNull(static_cast<int64_t>(i));
+      int64_t length = is_null ? 0 : lists.offsets[i + 1] - lists.offsets[i];
+      if (column.list != nullptr) {
+        COHORT_ASSIGN_OR_RETURN(const size_t used,
+                                column.list->UsedOf(static_cast<size_t>(length)));
+        length = static_cast<int64_t>(used);
+      } else if (is_null || length != column.type.dims[0]) {
+        return DataLoss("has {} numbers, the first row has {}: `lists` would pad or cut it", length,
+                        column.type.dims[0]);
       }
-      COHORT_RETURN_IF_ERROR(writer->Write(*lists.values, lists.offsets[i], lists.offsets[i + 1]));
+      COHORT_RETURN_IF_ERROR(
+          writer->Write(*lists.values, lists.offsets[i], lists.offsets[i] + length));
+      if (column.list != nullptr) {
+        writer->Fill(*column.list->padding, static_cast<size_t>(column.type.dims[0] - length));
+      }
     }
     return absl::OkStatus();
   }

@@ -9,6 +9,7 @@
 
 #include "common/data/file_bytes.h"
 #include "common/data/records/lines_of_records.h"
+#include "common/data/table_vector.h"
 
 namespace cohort {
 
@@ -35,7 +36,7 @@ class LineFile {
   void AddLine(uint64_t offset, uint64_t line);
 
   FileBytes file_;
-  std::vector<uint64_t> offsets_;
+  TableVector<uint64_t> offsets_;
   LinesOfRecords lines_;
 };
 

@@ -100,6 +100,37 @@ ClassSchema WordsFieldSchema(std::vector<Argument> more) {
               std::move(more))};
 }
 
+std::vector<ClassSchema> ListSchemas(std::vector<Argument> more) {
+  const auto schema = [&](std::string_view name, std::string_view doc, Argument padding) {
+    ClassSchema made = {.name = std::string(name), .doc = std::string(doc)};
+    made.arguments = {
+        Int("length", "Elements in a record.").AtLeast(1), std::move(padding),
+        Bool("truncate", "True: a longer list is cut at the end; else it is an error.")
+            .Default(false)};
+    made.arguments.insert(made.arguments.end(), more.begin(), more.end());
+    return made;
+  };
+  return {schema("numbers", "Lists of numbers.",
+                 Float("pad_with", "Fills a shorter list up to the length.").Default(0.0)),
+          schema(kWords, "Lists of words.",
+                 String("pad_with", "Fills a shorter list up to the length.").Default(""))};
+}
+
+absl::StatusOr<RecordField> MakeListField(const std::string& name, const v1::ClassConfig& config) {
+  const Config arguments(config);
+  RecordField field;
+  field.type = {name, DType::kInvalid, {arguments.Int("length")}};
+  field.truncate = arguments.Bool("truncate");
+  COHORT_RETURN_IF_ERROR(Annotate(CheckColumnType(DType::kFloat64, field.type.dims), name));
+  if (config.class_name() == kWords) {
+    field.word_padding = arguments.String("pad_with");
+  } else {
+    field.type.dtype = DType::kFloat64;
+    field.padding = arguments.Float("pad_with");
+  }
+  return field;
+}
+
 absl::StatusOr<RecordField> MakeRecordField(const std::string& name,
                                             const v1::ClassConfig& config) {
   const Config arguments(config);

@@ -58,6 +58,13 @@ ClassSchema WordsFieldSchema(std::vector<Argument> more);
 // Reads a config of one of these. Errors: InvalidArgument that begins with the name.
 absl::StatusOr<RecordField> MakeRecordField(const std::string& name, const v1::ClassConfig& config);
 
+// The classes `numbers` and `words` of a column that files have as lists of different lengths:
+// schemas with `length`, `pad_with`, `truncate` and `more` arguments of a format.
+std::vector<ClassSchema> ListSchemas(std::vector<Argument> more);
+// Reads a config of one of these. The dtype of numbers is that of the file, and not set. Errors:
+// InvalidArgument that begins with the name.
+absl::StatusOr<RecordField> MakeListField(const std::string& name, const v1::ClassConfig& config);
+
 }  // namespace cohort
 
 #endif  // COHORT_COMMON_DATA_RECORDS_RECORD_FIELD_H_

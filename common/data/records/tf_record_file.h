@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/data/file_bytes.h"
+#include "common/data/table_vector.h"
 
 namespace cohort {
 
@@ -39,7 +40,7 @@ class TfRecordFile {
   absl::StatusOr<uint64_t> ReadLength(uint64_t offset) const;
 
   FileBytes file_;
-  std::vector<uint64_t> offsets_;  // where the lengths start
+  TableVector<uint64_t> offsets_;  // where the lengths start
   uint64_t end_ = 0;               // where the last record ends
 };
 

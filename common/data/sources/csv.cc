@@ -1,20 +1,26 @@
+#include <zlib.h>
+
 #include <algorithm>
 #include <iterator>
+#include <span>
 #include <utility>
 
 #include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/data/csv_reader.h"
+#include "common/data/files/contents.h"
 #include "common/data/files/file_list.h"
 #include "common/data/files/remote_file.h"
 #include "common/data/fingerprint.h"
-#include "common/data/input_file.h"
 #include "common/data/source_class.h"
 #include "common/data/sources/decoders.h"
 #include "common/data/text_table.h"
 
 namespace cohort {
 namespace {
+
+// What is read of a file at a time.
+constexpr uint64_t kCsvPieceBytes = 1 << 20;
 
 // Returns the names of the columns: the first record, or the names in the job.
 absl::StatusOr<std::vector<std::string>> ReadNames(const CsvFormat& format, std::string_view file,
@@ -39,13 +45,8 @@ absl::StatusOr<std::vector<std::string>> ReadNames(const CsvFormat& format, std:
 }
 
 // Adds the records of a file.
-absl::Status AddCsv(std::string_view text, const CsvFormat& format, std::string_view name,
+absl::Status AddCsv(CsvReader reader, const CsvFormat& format, std::string_view name,
                     TextTable* table) {
-  // A CR within quotes would be text.
-  if (text.find_first_of("\n\"") == text.npos && text.find('\r') < text.size() - 1) {
-    return DataLoss("{}: the lines end with CR alone: save the file with LF or CR LF", name);
-  }
-  CsvReader reader(text, format.delimiter, name);
   COHORT_ASSIGN_OR_RETURN(const auto names, ReadNames(format, name, &reader));
   const std::string_view others = format.delimiter == ',' ? ";\t|" : ",;\t|";
   if (const size_t other = names[0].find_first_of(others);
@@ -66,11 +67,44 @@ absl::Status AddCsv(std::string_view text, const CsvFormat& format, std::string_
 absl::StatusOr<Table> ParseCsv(std::string_view text, const CsvFormat& format, const ColumnUse& use,
                                const RowRange& range, std::string_view name) {
   TextTable table(format.cells, use, range);
-  COHORT_RETURN_IF_ERROR(AddCsv(text, format, name, &table));
+  COHORT_RETURN_IF_ERROR(AddCsv(CsvReader(text, format.delimiter, name), format, name, &table));
   return table.Finish();
 }
 
 namespace {
+
+struct CsvListKind {
+  ClassSchema schema;
+};
+
+const SchemaSet& CsvListKinds() {
+  static const auto& kinds = *[] {
+    std::vector<CsvListKind> classes;
+    for (ClassSchema& schema : ListSchemas(
+             {String("separator", "One character between the elements of a list.").Default("|")})) {
+      classes.push_back({std::move(schema)});
+    }
+    return new ClassRegistry<CsvListKind>("list kind", SchemaSet::Spelling::kAnyCase, "",
+                                          std::move(classes));
+  }();
+  return kinds;
+}
+
+absl::StatusOr<std::map<std::string, ListFormat>> ListsOfCells(const Config& config) {
+  std::map<std::string, ListFormat> lists;
+  if (config.IsNone("lists")) return lists;
+  for (const auto& [name, list] : config.Objects("lists")) {
+    const std::string& separator = Config(list).String("separator");
+    if (separator.size() != 1 || separator == config.String("delimiter") || separator == "\n") {
+      return InvalidArgument(
+          "lists: {}: separator must be one character other than the delimiter, not \"{}\"",
+          PrintableLine(name), PrintableLine(separator.substr(0, 60)));
+    }
+    lists[name].separator = separator[0];
+    COHORT_ASSIGN_OR_RETURN(lists[name].field, MakeListField(name, list));
+  }
+  return lists;
+}
 
 absl::Status CheckCsv(const Config& config) {
   const std::string& delimiter = config.String("delimiter");
@@ -86,6 +120,7 @@ absl::Status CheckCsv(const Config& config) {
   if (config.String("decimal") == delimiter) {
     return InvalidArgument("{}: delimiter and decimal are both \"{}\"", path, delimiter);
   }
+  COHORT_RETURN_IF_ERROR(ListsOfCells(config).status());
   if (config.Bool("no_header") && config.Strings("columns").empty()) {
     return InvalidArgument("{}: a file without a header needs `columns`, their names", path);
   }
@@ -101,14 +136,27 @@ absl::StatusOr<Table> ReadCsvTable(const Config& config, const SourceContext& co
   format.cells.decimal = config.String("decimal")[0];
   if (!config.IsNone("missing")) format.cells.missing = config.Float("missing");
   format.cells.na_values = config.Strings("na_values");
+  COHORT_ASSIGN_OR_RETURN(format.cells.lists, ListsOfCells(config));
   TextTable reading(format.cells, request.use, request.range);
   std::vector<v1::FileFingerprint> files;
   COHORT_ASSIGN_OR_RETURN(const auto inputs, FindInputFiles(config, context.options));
   for (const InputFile& input : inputs) {
+    COHORT_ASSIGN_OR_RETURN(const FileBytes file, OpenContents(input, context.options));
     uint32_t crc32 = 0;
-    COHORT_ASSIGN_OR_RETURN(const std::string text, ReadInputFile(input, context.options, &crc32));
-    COHORT_RETURN_IF_ERROR(AddCsv(text, format, PublicPath(input.path), &reading));
-    files.push_back(MakeFileFingerprint(input.path, text.size(), crc32));
+    uint64_t at = 0;
+    const auto more = [&](std::string* text) -> absl::Status {
+      const size_t before = text->size(), size = std::min(file.size() - at, kCsvPieceBytes);
+      text->resize(before + size);
+      const std::span<char> piece = std::span(*text).subspan(before);
+      COHORT_RETURN_IF_ERROR(file.Read(at, std::as_writable_bytes(piece)));
+      crc32 = static_cast<uint32_t>(
+          crc32_z(crc32, reinterpret_cast<const Bytef*>(piece.data()), piece.size()));
+      at += size;
+      return absl::OkStatus();
+    };
+    const std::string path = PublicPath(input.path);
+    COHORT_RETURN_IF_ERROR(AddCsv(CsvReader(more, format.delimiter, path), format, path, &reading));
+    files.push_back(MakeFileFingerprint(input.path, file.size(), crc32));
   }
   COHORT_ASSIGN_OR_RETURN(Table table, reading.Finish());
   table.files = std::move(files);
@@ -121,8 +169,8 @@ SourceClass CsvSource() {
   return {
       .schema = {.name = "csv",
                  .doc =
-                     "CSV files, read into memory. A column is words if a transform looks them up, "
-                     "else numbers.",
+                     "CSV files, parsed when the data is opened. A column is words if a transform "
+                     "looks them up, else numbers.",
                  .arguments = FileListArguments(
                      {Bool("no_header", "True: the first line is data.").Default(false),
                       String("delimiter", "One character.").Default(","),
@@ -132,7 +180,12 @@ SourceClass CsvSource() {
                       Float("missing", "The number of an empty cell; none: such a column is words.")
                           .Optional(),
                       Strings("na_values", "Cells that count as empty, as `NA`.").Optional(),
-                      Strings("columns", "Names, if the file has no header.").Optional()})},
+                      Strings("columns", "Names, if the file has no header.").Optional(),
+                      Objects("lists", CsvListKinds, "numbers",
+                              "Columns whose cells are lists, by name: `scores: {length: 4, "
+                              "separator: ';', pad_with: -1}`, `tags: {words: {length: 3, "
+                              "truncate: true}}`.")
+                          .Optional()})},
       .no_record_arguments = {std::begin(kNoRecordArguments), std::end(kNoRecordArguments)},
       .check = CheckCsv,
       .read_table = ReadCsvTable};

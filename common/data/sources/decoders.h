@@ -20,7 +20,7 @@ namespace cohort {
 struct IdxArray {
   DType dtype = DType::kInvalid;
   Dims dims;
-  std::vector<uint8_t> values;  // in this machine's byte order
+  TableVector<uint8_t> values;  // in this machine's byte order
 };
 absl::StatusOr<IdxArray> ParseIdx(std::string_view bytes, std::string_view name);
 

@@ -74,23 +74,21 @@ Review DrawReview(uint64_t seed, uint64_t index) {
 
 // A column of words, by their numbers.
 template <size_t N>
-Column WordColumn(std::string name, Dims dims, std::vector<uint32_t> codes,
+Column WordColumn(std::string name, Dims dims, TableVector<uint32_t> codes,
                   const std::array<const char*, N>& words) {
   Column column;
   column.name = std::move(name);
   column.dims = std::move(dims);
-  column.codes = std::make_shared<const std::vector<uint32_t>>(std::move(codes));
+  column.codes = std::make_shared<const TableVector<uint32_t>>(std::move(codes));
   column.words = std::make_shared<const std::vector<std::string>>(words.begin(), words.end());
   return column;
 }
 
 Table Reviews(uint64_t seed, const RowRange& rows) {
-  std::vector<uint32_t> words, labels;
-  words.reserve(rows.take * kReviewWords);
-  labels.reserve(rows.take);
+  TableVector<uint32_t> words, labels;
   for (uint64_t i = 0; i < rows.take; ++i) {
     const Review review = DrawReview(seed, rows.skip + i);
-    words.insert(words.end(), review.words.begin(), review.words.end());
+    for (const uint32_t word : review.words) words.push_back(word);
     labels.push_back(review.positive ? 1 : 0);
   }
   Table table;
@@ -170,12 +168,12 @@ void DrawPicture(uint64_t seed, uint64_t index, uint8_t* image, uint8_t* mask) {
   }
 }
 
-Column ByteColumn(std::string name, Dims dims, std::vector<uint8_t> values) {
+Column ByteColumn(std::string name, Dims dims, TableVector<uint8_t> values) {
   Column column;
   column.name = std::move(name);
   column.dims = std::move(dims);
   column.stored = column.dtype = DType::kUint8;
-  column.values = std::make_shared<const std::vector<uint8_t>>(std::move(values));
+  column.values = std::make_shared<const TableVector<uint8_t>>(std::move(values));
   return column;
 }
 
@@ -185,7 +183,7 @@ absl::StatusOr<Table> Pictures(uint64_t seed, const RowRange& rows) {
         "shapes keeps its records in memory, at most {}: lower `records` or set `take`",
         kMostPictures);
   }
-  std::vector<uint8_t> images(rows.take * 3 * kPicturePixels), masks(rows.take * kPicturePixels);
+  TableVector<uint8_t> images(rows.take * 3 * kPicturePixels), masks(rows.take * kPicturePixels);
   for (uint64_t i = 0; i < rows.take; ++i) {
     DrawPicture(seed, rows.skip + i, images.data() + i * 3 * kPicturePixels,
                 masks.data() + i * kPicturePixels);
@@ -229,13 +227,11 @@ House DrawHouse(uint64_t seed, uint64_t index) {
   return house;
 }
 
-Column NumberColumn(std::string name, const std::vector<float>& numbers) {
-  const auto* const bytes = reinterpret_cast<const uint8_t*>(numbers.data());
+Column NumberColumn(std::string name, TableVector<float> numbers) {
   Column column;
   column.name = std::move(name);
   column.stored = column.dtype = DType::kFloat32;
-  column.values =
-      std::make_shared<const std::vector<uint8_t>>(bytes, bytes + numbers.size() * sizeof(float));
+  column.values = std::make_shared<const TableVector<uint8_t>>(std::move(numbers).TakeBytes());
   return column;
 }
 
@@ -253,13 +249,11 @@ Table Houses(uint64_t seed, const RowRange& rows) {
   Table table;
   table.records = rows.take;
   for (const auto& [name, member] : numbers) {
-    std::vector<float> column;
-    column.reserve(houses.size());
+    TableVector<float> column;
     for (const House& house : houses) column.push_back(house.*member);
-    table.columns.push_back(NumberColumn(name, column));
+    table.columns.push_back(NumberColumn(name, std::move(column)));
   }
-  std::vector<uint32_t> districts;
-  districts.reserve(houses.size());
+  TableVector<uint32_t> districts;
   for (const House& house : houses) districts.push_back(house.district);
   table.columns.push_back(WordColumn("district", {}, std::move(districts), kDistricts));
   return table;
@@ -273,10 +267,8 @@ absl::StatusOr<Table> GenerateTable(const Config& config, const SourceContext& c
   if (config.String("name") == "reviews") return Reviews(seed, rows);
   if (config.String("name") == "shapes") return Pictures(seed, rows);
   if (config.String("name") == "houses") return Houses(seed, rows);
-  std::vector<uint32_t> features;
-  std::vector<uint32_t> labels;
-  features.reserve(rows.take * kFeatures);
-  labels.reserve(rows.take);
+  TableVector<uint32_t> features;
+  TableVector<uint32_t> labels;
   for (uint64_t i = 0; i < rows.take; ++i) {
     bool avenger = false;
     for (const uint32_t word : Draw(seed, rows.skip + i)) {

@@ -3,9 +3,9 @@
 #include <cstring>
 
 #include "common/base/status.h"
+#include "common/data/files/contents.h"
 #include "common/data/files/remote_file.h"
 #include "common/data/fingerprint.h"
-#include "common/data/input_file.h"
 #include "common/data/source_class.h"
 #include "common/data/sources/decoders.h"
 
@@ -51,10 +51,9 @@ Column MakeColumn(IdxArray array, const RowRange& range, std::string name) {
   column.dtype = array.dtype;
   const size_t row = static_cast<size_t>(column.elements()) * SizeOf(array.dtype);
   auto& values = array.values;
-  values.erase(values.begin() + static_cast<ptrdiff_t>((range.skip + range.take) * row),
-               values.end());
-  values.erase(values.begin(), values.begin() + static_cast<ptrdiff_t>(range.skip * row));
-  column.values = std::make_shared<const std::vector<uint8_t>>(std::move(values));
+  std::memmove(values.data(), values.data() + range.skip * row, range.take * row);
+  values.resize(range.take * row);
+  column.values = std::make_shared<const TableVector<uint8_t>>(std::move(values));
   return column;
 }
 
@@ -99,7 +98,7 @@ absl::StatusOr<IdxArray> ParseIdx(std::string_view bytes, std::string_view name)
   }
   const char* data = bytes.data() + header;
   if (type->dtype == DType::kUint8) {
-    array.values.assign(data, data + elements);
+    array.values.assign(reinterpret_cast<const uint8_t*>(data), elements);
     return array;
   }
   const size_t stride = SizeOf(type->dtype);
@@ -118,11 +117,12 @@ absl::StatusOr<IdxArray> ReadIdxArray(const Config& config, const std::string& f
                                       std::vector<v1::FileFingerprint>* files) {
   const std::string& path = config.String(file);
   uint32_t crc32 = 0;
-  COHORT_ASSIGN_OR_RETURN(const std::string bytes, ReadInputFile({path, config.String("url"),
-                                                                  config.String("sha256_" + file)},
-                                                                 options, &crc32));
+  COHORT_ASSIGN_OR_RETURN(
+      const FileBytes opened,
+      OpenContents({path, config.String("url"), config.String("sha256_" + file)}, options));
+  COHORT_ASSIGN_OR_RETURN(const TableVector<uint8_t> bytes, ReadContents(opened, &crc32));
   files->push_back(MakeFileFingerprint(path, bytes.size(), crc32));
-  return ParseIdx(bytes, PublicPath(path));
+  return ParseIdx({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, PublicPath(path));
 }
 
 absl::StatusOr<Table> ReadIdxTable(const Config& config, const SourceContext& context,
@@ -156,19 +156,20 @@ absl::StatusOr<Table> ReadIdxTable(const Config& config, const SourceContext& co
 }  // namespace
 
 SourceClass IdxSource() {
-  return {.schema =
-              {.name = "idx",
-               .doc = "Files in the format of MNIST, read into memory: columns `image` and "
-                      "`label`.",
-               .arguments = {String("images",
-                                    "A file below `COHORT_DATA_DIR`, or absolute; may be "
-                                    "packed with gzip."),
-                             String("labels", "The same for the labels.").Optional(),
-                             String("url", "Shown in the error if a file is missing.").Optional(),
-                             String("sha256_images", "Hexadecimal; checked if given.").Optional(),
-                             String("sha256_labels", "Hexadecimal; checked if given.").Optional()}},
-          .no_record_arguments = {"url", "sha256_images", "sha256_labels"},
-          .read_table = ReadIdxTable};
+  return {
+      .schema =
+          {.name = "idx",
+           .doc = "Files in the format of MNIST, read when the data is opened: columns `image` and "
+                  "`label`.",
+           .arguments = {String("images",
+                                "A file below `COHORT_DATA_DIR`, or absolute; may be "
+                                "packed with gzip."),
+                         String("labels", "The same for the labels.").Optional(),
+                         String("url", "Shown in the error if a file is missing.").Optional(),
+                         String("sha256_images", "Hexadecimal; checked if given.").Optional(),
+                         String("sha256_labels", "Hexadecimal; checked if given.").Optional()}},
+      .no_record_arguments = {"url", "sha256_images", "sha256_labels"},
+      .read_table = ReadIdxTable};
 }
 
 }  // namespace cohort

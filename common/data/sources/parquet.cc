@@ -7,6 +7,22 @@
 namespace cohort {
 namespace {
 
+struct ParquetListKind {
+  ClassSchema schema;
+};
+
+const SchemaSet& ParquetListKinds() {
+  static const auto& kinds = *[] {
+    std::vector<ParquetListKind> classes;
+    for (ClassSchema& schema : ListSchemas({})) {
+      classes.push_back({std::move(schema)});
+    }
+    return new ClassRegistry<ParquetListKind>("list kind", SchemaSet::Spelling::kAnyCase, "",
+                                              std::move(classes));
+  }();
+  return kinds;
+}
+
 absl::StatusOr<std::shared_ptr<const RecordSource>> OpenParquet(const Config& config,
                                                                 const SourceContext& context) {
   COHORT_ASSIGN_OR_RETURN(const auto files, FindInputFiles(config, context.options));
@@ -14,6 +30,11 @@ absl::StatusOr<std::shared_ptr<const RecordSource>> OpenParquet(const Config& co
   options.columns = config.Strings("columns");
   if (!config.IsNone("missing")) options.missing = config.Float("missing");
   if (!config.IsNone("missing_word")) options.missing_word = config.String("missing_word");
+  if (!config.IsNone("lists")) {
+    for (const auto& [name, list] : config.Objects("lists")) {
+      COHORT_ASSIGN_OR_RETURN(options.lists[name], MakeListField(name, list));
+    }
+  }
   options.cache_bytes = static_cast<uint64_t>(config.Int("cache_bytes"));
   return OpenParquetFiles(files, options, context.options);
 }
@@ -25,11 +46,16 @@ SourceClass ParquetSource() {
       .schema =
           {.name = "parquet",
            .doc = "Parquet files: a column for each of theirs. Text is words, dates are days since "
-                  "1970, timestamps seconds, and lists have the length of that in the first row. "
+                  "1970, timestamps seconds, and lists have the length in `lists`, or else that of "
+                  "the first row. "
                   "Row groups are read when they are used. Needs a build with Arrow.",
            .arguments = FileListArguments(
                {Strings("columns", "The columns to read; none: all.").Optional(),
                 Float("missing", "Stands for null among numbers; none: null is an error.")
+                    .Optional(),
+                Objects("lists", ParquetListKinds, "numbers",
+                        "The lengths of lists that differ, by column: `clicks: {length: "
+                        "50, truncate: true}`, `tags: {words: {length: 3}}`.")
                     .Optional(),
                 String("missing_word", "Stands for null among words; none: null is an error.")
                     .Optional(),

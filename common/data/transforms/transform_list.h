@@ -8,9 +8,11 @@
   X(CenterCrop)                                   \
   X(ContrastLimitedAdaptiveHistogramEqualization) \
   X(CutMix)                                       \
+  X(Date)                                         \
   X(Discretization)                               \
   X(Equalization)                                 \
   X(Equals)                                       \
+  X(Expression)                                   \
   X(HashedCrossing)                               \
   X(Hashing)                                      \
   X(IntegerLookup)                                \

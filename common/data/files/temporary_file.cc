@@ -1,0 +1,33 @@
+#include "common/data/files/temporary_file.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+namespace cohort {
+
+TemporaryFile OpenTemporaryFile() {
+  TemporaryFile file;
+  std::error_code error;
+  file.directory = std::filesystem::temp_directory_path(error);
+  if (error) file.directory = "/tmp";
+  file.fd = UniqueFd(::open(file.directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (!file.fd.ok()) {
+    // Not all file systems have files without a name.
+    std::string name = file.directory + "/cohort-XXXXXX";
+    file.fd = UniqueFd(::mkostemp(name.data(), O_CLOEXEC));
+    if (!file.fd.ok()) return file;
+    ::unlink(name.c_str());
+  }
+  struct statfs info = {};
+  const bool known = ::fstatfs(file.fd.get(), &info) == 0;
+  file.is_in_memory = known && (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC);
+  return file;
+}
+
+}  // namespace cohort
