@@ -44,8 +44,7 @@ void EpochCallbacks::ContinueFrom(const v1::Manifest* from,
   for (const v1::EpochRecord& record : journal) {
     if (history.empty() || record.epoch() > history.back().epoch()) history.push_back(record);
   }
-  decision_ = {};
-  decision_.learning_rate = options_.learning_rate;
+  decision_ = {};  // no rate: that of the job, or what a user has set
   BeginEpoch(0);
   for (const v1::EpochRecord& record : history) Show(record);
   MutexLock lock(&mu_);
@@ -53,12 +52,10 @@ void EpochCallbacks::ContinueFrom(const v1::Manifest* from,
   trained_.Clear();
 }
 
-std::unique_ptr<EpochCallbacks> EpochCallbacks::Of(const v1::JobSpec& job,
-                                                   std::optional<double> learning_rate) {
+std::unique_ptr<EpochCallbacks> EpochCallbacks::Of(const v1::JobSpec& job) {
   const auto& callbacks = job.fit().callbacks();
   if (callbacks.empty()) return nullptr;
   return std::make_unique<EpochCallbacks>(Options{.configs = {callbacks.begin(), callbacks.end()},
-                                                  .learning_rate = learning_rate,
                                                   .float32 = job.model().dtype() != "float64"});
 }
 
@@ -134,7 +131,7 @@ std::string WhyStopped(const v1::Manifest& newest, const v1::JobSpec& job) {
     const bool same = CallbacksText(newest.job_spec()) == CallbacksText(job);
     return same ? newest.stopped() : "";
   }
-  const std::unique_ptr<EpochCallbacks> callbacks = EpochCallbacks::Of(job, std::nullopt);
+  const std::unique_ptr<EpochCallbacks> callbacks = EpochCallbacks::Of(job);
   if (callbacks == nullptr) return "";
   callbacks->ContinueFrom(&newest, {});
   return callbacks->stopped();

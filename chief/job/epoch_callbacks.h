@@ -23,13 +23,11 @@ class EpochCallbacks {
  public:
   struct Options {
     std::vector<v1::ClassConfig> configs;  // complete
-    std::optional<double> learning_rate;   // the optimizer's; nullopt: it has a schedule
     bool float32 = true;                   // Keras keeps the rate in the type of the model
   };
   explicit EpochCallbacks(Options options);
-  // Null if the job has no callbacks. `learning_rate`: as in Options.
-  static std::unique_ptr<EpochCallbacks> Of(const v1::JobSpec& job,
-                                            std::optional<double> learning_rate);
+  // Null if the job has no callbacks.
+  static std::unique_ptr<EpochCallbacks> Of(const v1::JobSpec& job);
 
   // The job continues after the epochs of this manifest (null: none) and of `journal`.
   void ContinueFrom(const v1::Manifest* from, const std::vector<v1::EpochRecord>& journal);

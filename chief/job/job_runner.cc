@@ -436,7 +436,7 @@ absl::StatusOr<JobReport> JobRunner::RunInDirectory() {
     best_ =
         std::make_unique<BestTracker>(std::move(rule), directory_.get(), &console_, options_.log);
   }
-  callbacks_ = EpochCallbacks::Of(plan_->spec(), plan_->ConstantLearningRate());
+  callbacks_ = EpochCallbacks::Of(plan_->spec());
   console_.SetActivity("starting the cluster");
   JobWalk::Options walk_options = MakeWalkOptions();
   COHORT_ASSIGN_OR_RETURN(ClusterCoordinator* const cluster, StartCluster(&walk_options));

@@ -33,8 +33,8 @@ struct WalkedJob {
     cluster.keeper = best->keeper();
   }
   void Use(std::vector<v1::ClassConfig> configs) {
-    callbacks = std::make_unique<EpochCallbacks>(
-        EpochCallbacks::Options{.configs = std::move(configs), .learning_rate = 0.5});
+    callbacks =
+        std::make_unique<EpochCallbacks>(EpochCallbacks::Options{.configs = std::move(configs)});
     options.learning_rate = 0.5;
     cluster.callbacks = callbacks.get();
   }

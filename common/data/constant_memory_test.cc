@@ -16,7 +16,7 @@ using testing::kLargeBytes;
 v1::DatasetSpec SpecOfFile(std::string_view source, const std::string& path,
                            const v1::ConfigValue* more = nullptr, std::string_view key = "") {
   v1::DatasetSpec spec;
-  const bool files = source == "libsvm" || source == "tfrecord";
+  const bool files = source == "libsvm" || source == "tfrecord" || source == "npy";
   *spec.mutable_source_class() =
       ClassOf(source, {{files ? "files" : "path",
                         files ? ConfigOf(std::vector{path}) : ConfigOf(std::string_view(path))}});

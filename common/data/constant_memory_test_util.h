@@ -22,7 +22,7 @@
 // For tests alone.
 namespace cohort::testing {
 
-inline constexpr uint64_t kLargeBytes = 64 << 20;
+inline constexpr uint64_t kLargeBytes = uint64_t{96} << 20;
 // The memory that reading such a file may take.
 inline constexpr uint64_t kMemoryBytes = kLargeBytes / 4;
 

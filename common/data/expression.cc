@@ -248,6 +248,15 @@ class Translation {
   }
 
   absl::Status Add(std::string_view part) {
+    // muParser knows a function by the parenthesis that follows its name at once.
+    const size_t end = formula.find_last_not_of(' ');
+    if (part == "(" && end != std::string::npos &&
+        (IsLetter(formula[end]) || IsDigit(formula[end]))) {
+      formula.resize(end + 1);
+      places_.emplace_back(formula.size(), begin_);
+      formula += "( ";
+      return absl::OkStatus();
+    }
     places_.emplace_back(formula.size(), begin_);
     formula += fmt::format(" {} ", part);
     return absl::OkStatus();

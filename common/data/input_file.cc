@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <filesystem>
 #include <memory>
 #include <span>
 
@@ -33,6 +34,12 @@ absl::StatusOr<std::string> InflateText(Compression compression, std::string_vie
 }
 
 }  // namespace
+
+absl::Status NoRecords(std::span<const InputFile> files) {
+  return InvalidArgument("the files have no records: {}{}",
+                         std::filesystem::path(PublicPath(files[0].path)).filename().string(),
+                         files.size() > 1 ? " and others" : "");
+}
 
 bool IsPattern(std::string_view path) { return path.find_first_of("*?[") != path.npos; }
 

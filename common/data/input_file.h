@@ -4,6 +4,7 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,9 @@ struct InputFile {
   std::string url;     // the download address, for errors; may be ""
   std::string sha256;  // checksum of the file before it is inflated, hex; "" = not checked
 };
+
+// The error for a source of files without a record: it names the first one.
+absl::Status NoRecords(std::span<const InputFile> files);
 
 // True if the path stands for the files that it matches: it has `*`, `?` or `[`.
 bool IsPattern(std::string_view path);

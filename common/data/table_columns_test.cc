@@ -223,7 +223,7 @@ TEST_CASE("a filter sees the columns of the source, and outputs of transforms") 
     AddTransform(&spec, "age", testing::Scaled(0.01));
     AddExpression(&spec, "twice", "x * 2");
     CHECK(Numbers(spec, "x") == std::vector<double>{2, 3, 4});
-    CHECK(Numbers(spec, "age")[0] == 0.18F);
+    CHECK(Numbers(spec, "age")[0] == Approx(0.18));
   }
 }
 

@@ -180,7 +180,7 @@ TEST_CASE("what stands for missing numbers is a value of the column") {
         FilesSpec("json_lines", {path},
                   {{"columns", Columns({{"x", column}})}, {"missing", ConfigOf(missing)}}));
   };
-  CHECK(Contains(error("uint8", -1, NAN), "column \"x\": `missing: -1` is no value of uint8"));
+  CHECK(error("uint8", -1, NAN).empty());  // a null is an error where it is read
   CHECK(Contains(error("bool", 0, 2), "`missing: 2` is no value of bool"));
   CHECK(Contains(error("int64", 0, 0x1p63), "is no value of int64"));
   CHECK(Contains(error("int32", 0, 0.5), "`missing: 0.5` is no value of int32"));

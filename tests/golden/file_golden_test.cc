@@ -121,7 +121,8 @@ bool CanRead(const json& c) {
 std::vector<json> AllCases() {
   std::vector<json> all;
   for (const char* name : {"tables.json", "tensorflow.json"}) {
-    for (const json& c : GoldenFiles(name)["cases"]) {
+    const json golden = GoldenFiles(name);
+    for (const json& c : golden["cases"]) {
       if (CanRead(c)) all.push_back(c);
     }
   }

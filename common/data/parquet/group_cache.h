@@ -19,7 +19,7 @@ namespace cohort {
 // The numbers of a row group, column by column, as a batch has them.
 struct DecodedGroup {
   std::vector<std::vector<uint8_t>> columns;
-  std::vector<absl::Status> errors;  // of each column: why it cannot be read
+  std::vector<absl::Status> errors;  // by column: why it cannot be read
   uint64_t bytes = 0;
 };
 

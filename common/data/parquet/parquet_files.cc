@@ -694,7 +694,7 @@ absl::StatusOr<std::shared_ptr<const RecordSource>> OpenParquetFiles(
     COHORT_ASSIGN_OR_RETURN(ParquetFile file, ParquetFile::Open(input, options));
     COHORT_RETURN_IF_ERROR(files.Add(std::move(file)));
   }
-  if (files.records() == 0) return InvalidArgument("the files have no records");
+  if (files.records() == 0) return NoRecords(inputs);
   auto source = std::make_shared<ParquetRecords>(std::move(files), parquet);
   COHORT_RETURN_IF_ERROR(source->FindColumns());
   return source;

@@ -92,7 +92,7 @@ absl::Status DecodeWords(const RecordField& field, const v1::TfFeature& feature,
     words.assign(numbers.begin(), numbers.end());
   } else if (feature.kind_case() == v1::TfFeature::kBytesList) {
     words.assign(feature.bytes_list().value().begin(), feature.bytes_list().value().end());
-  } else if (feature.kind_case() == v1::TfFeature::kFloatList) {
+  } else if (feature.float_list().value_size() > 0) {  // an empty list has any kind
     return DataLoss("has floating point numbers; words are text or integers");
   } else if (field.missing_word) {
     words.assign(field.elements(), *field.missing_word);

@@ -54,15 +54,16 @@ absl::StatusOr<int64_t> IntegerOf(const FeatureType& column, const JsonValue& va
                   DTypeName(column.dtype));
 }
 
-// What stands for values that a record lacks, unless the field says it. Errors: those of CheckFill.
-absl::Status SetMissing(double missing, RecordField* field) {
+// What stands for values that a record lacks, unless the field says it. False for a column that
+// cannot hold the number, such as one of bools: there a value that is missing stays an error.
+bool SetMissing(double missing, RecordField* field) {
   if (field->is_words()) {
     if (!field->missing_word) field->missing_word = "";
   } else if (!field->missing) {
-    COHORT_RETURN_IF_ERROR(CheckFill(field->type, "missing", missing));
+    if (!CheckFill(field->type, "missing", missing).ok()) return false;
     field->missing = missing;
   }
-  return absl::OkStatus();
+  return true;
 }
 
 }  // namespace
@@ -123,10 +124,7 @@ absl::StatusOr<JsonColumns> JsonColumns::Create(
   for (const auto& [name, config] : columns) {
     COHORT_ASSIGN_OR_RETURN(RecordField field, MakeRecordField(name, config));
     const Config arguments(config);
-    if (missing) {
-      COHORT_RETURN_IF_ERROR(
-          Annotate(SetMissing(*missing, &field), fmt::format("column {}", Quoted(name))));
-    }
+    if (missing) (void)SetMissing(*missing, &field);
     made.Add(std::move(field), arguments.IsNone("path") ? name : arguments.String("path"));
   }
   return made;
@@ -328,10 +326,10 @@ JsonColumns JsonColumnFinder::Finish(const std::optional<double>& missing,
                                              : DType::kBool;
       if (missing && (lacking || found.has_null)) {
         // A column that cannot hold the number has another dtype.
-        if (field.type.dtype == DType::kBool && !SetMissing(*missing, &field).ok()) {
+        if (field.type.dtype == DType::kBool && !SetMissing(*missing, &field)) {
           field.type.dtype = DType::kInt64;
         }
-        if (!SetMissing(*missing, &field).ok()) {
+        if (!SetMissing(*missing, &field)) {
           field.type.dtype = DType::kFloat32;
           field.missing = *missing;
         }

@@ -108,7 +108,7 @@ absl::StatusOr<std::shared_ptr<const RecordSource>> OpenJsonLines(const Config& 
                             LineFile::Open(input, context.options, /*comment=*/'\0'));
     COHORT_RETURN_IF_ERROR(files.Add(std::move(file)));
   }
-  if (files.records() == 0) return InvalidArgument("the files have no records");
+  if (files.records() == 0) return NoRecords(inputs);
   const bool skip = config.String("on_corrupt") == "skip";
   auto source = std::make_shared<JsonLines>(std::move(files));
   if (config.IsNone("columns")) {

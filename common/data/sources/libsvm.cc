@@ -126,7 +126,7 @@ absl::StatusOr<std::shared_ptr<const RecordSource>> OpenLibsvm(const Config& con
     COHORT_ASSIGN_OR_RETURN(LineFile file, LineFile::Open(input, context.options, /*comment=*/'#'));
     COHORT_RETURN_IF_ERROR(files.Add(std::move(file)));
   }
-  if (files.records() == 0) return InvalidArgument("the files have no records");
+  if (files.records() == 0) return NoRecords(inputs);
   return std::make_shared<LibsvmRecords>(std::move(files), config.Int("num_features"),
                                          config.Bool("zero_based") ? 0 : 1,
                                          *DTypeFromName(config.String("label_dtype")));

@@ -93,7 +93,7 @@ absl::StatusOr<std::shared_ptr<const RecordSource>> OpenTfRecord(const Config& c
   if (source->num_records() == 0 && !damage.ok()) {
     return Annotate(damage, "the damage leaves no record, and `on_corrupt: skip` needs one");
   }
-  if (source->num_records() == 0) return InvalidArgument("the files have no records");
+  if (source->num_records() == 0) return NoRecords(inputs);
   if (skip) COHORT_RETURN_IF_ERROR(source->SkipCorrupt(context.options));
   return source;
 }
