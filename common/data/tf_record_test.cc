@@ -145,6 +145,44 @@ TEST_CASE("a record file of gzip is unpacked") {
   CHECK((*dataset)->num_records() == 3);
 }
 
+TEST_CASE("records of all sizes are read in any order, and errors name theirs") {
+  const testing::TestDirectory directory;
+  constexpr int kRecords = 500;  // more than are read at once
+  const auto record = [](int i) {
+    const size_t bytes = i == 250 ? 200'000 : i % 7 == 0 ? 5000 : 300;
+    return testing::TfRecord(testing::TfExampleOf(std::string(bytes, 'x'), i));
+  };
+  std::string bytes;
+  for (int i = 0; i < kRecords; ++i) bytes += record(i);
+  const std::string path = directory.Write("a.tfrecord", bytes);
+  const auto dataset = Dataset::Open(testing::TfRecordSpec({path}));
+  REQUIRE(dataset.ok());
+  REQUIRE((*dataset)->num_records() == kRecords);
+  std::vector<int64_t> ascending(kRecords);
+  for (int i = 0; i < kRecords; ++i) ascending[static_cast<size_t>(i)] = i;
+  CHECK(LabelsOfAll(**dataset) == ascending);
+  std::vector<Tensor> batch;
+  const std::vector<uint64_t> some = {499, 3, 4, 5, 250, 251, 249, 250, 0};
+  const std::vector<int> label = {2};
+  REQUIRE(Message((*dataset)->Gather(some, label, &batch)) == "");
+  const auto labels = batch[0].values<int64_t>();
+  CHECK(std::equal(labels.begin(), labels.end(), some.begin(), some.end()));
+
+  const std::string end = record(kRecords - 1);
+  std::filesystem::resize_file(path, bytes.size() - end.size() - 1);
+  CHECK(Contains(Message((*dataset)->Gather({{490, 491, 492, 497, 498, 499}}, label, &batch)),
+                 "source tfrecord: record 498: " + path + ": ends at byte "));
+}
+
+TEST_CASE("the last of the features with the same name counts") {
+  const testing::TestDirectory directory;
+  const auto dataset = Dataset::Open(testing::TfRecordSpec({directory.Write(
+      "a.tfrecord",
+      testing::TfRecord(testing::TfExampleOf("", 1) + testing::TfExampleOf("", 2)))}));
+  REQUIRE(dataset.ok());
+  CHECK(LabelsOfAll(**dataset) == std::vector<int64_t>{2});
+}
+
 TEST_CASE("damaged record files are refused, or read up to the damage") {
   const testing::TestDirectory directory;
   const std::string good = FileOfRecords(0, 3);

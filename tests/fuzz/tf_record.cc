@@ -24,11 +24,11 @@ absl::Status DecodeTfRecord(std::string_view bytes) {
   const absl::Status example = columns.Check(bytes);
   const auto file = TfRecordFile::Open({FileOf(bytes), "", ""}, {}, nullptr);
   if (!file.ok()) return example.ok() ? example : file.status();
-  std::string record;
+  std::string piece;
   for (uint64_t i = 0; i < file->records(); ++i) {
-    absl::Status read = file->Read(i, &record);
-    if (read.ok()) read = columns.Check(record);
-    if (!read.ok()) return read;
+    const auto read = file->Read(i, &piece);
+    const absl::Status checked = read.ok() ? columns.Check(*read) : read.status();
+    if (!checked.ok()) return checked;
   }
   return absl::OkStatus();
 }

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <type_traits>
 #include <utility>
 
 #include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/data/convert.h"
-#include "proto/tf_example.pb.h"
+#include "common/data/records/tf_example.h"
 
 namespace cohort {
 namespace {
@@ -19,12 +20,6 @@ struct FeatureKind {
 };
 
 constexpr std::string_view kImage = "image";
-
-template <typename Values>
-absl::Status CopyNumbers(const RecordField& field, DType stored, const Values& values,
-                         std::span<std::byte> out) {
-  return field.WriteNumbers(stored, values.data(), static_cast<size_t>(values.size()), out);
-}
 
 // Errors: DataLoss if an integer column cannot hold all of the numbers: one has a fraction, or is
 // too large.
@@ -50,49 +45,47 @@ absl::Status CheckRange(const FeatureType& column, const Values& values) {
 }
 
 // A string of bytes is the memory of a uint8 tensor.
-absl::Status CopyBytes(const RecordField& field, const v1::TfBytesList& list,
+absl::Status CopyBytes(const RecordField& field, const std::vector<std::string_view>& list,
                        std::span<std::byte> out) {
-  if (field.type.dtype != DType::kUint8 || list.value_size() != 1) {
+  if (field.type.dtype != DType::kUint8 || list.size() != 1) {
     return DataLoss(
         "is text: an encoded image is read by `image: {{}}`, words by `words: {{}}`, bytes by "
         "dtype "
         "uint8");
   }
-  const std::string& bytes = list.value(0);
-  return field.WriteNumbers(DType::kUint8, bytes.data(), bytes.size(), out);
+  return field.WriteNumbers(DType::kUint8, list[0].data(), list[0].size(), out);
 }
 
 // `out` may be empty: then the numbers are only checked.
-absl::Status DecodeNumbers(const RecordField& field, const v1::TfFeature& feature,
+absl::Status DecodeNumbers(const RecordField& field, const TfFeatureValues& values,
                            std::span<std::byte> out) {
-  switch (feature.kind_case()) {
-    case v1::TfFeature::kFloatList:
-      COHORT_RETURN_IF_ERROR(CheckRange(field.type, feature.float_list().value()));
-      return CopyNumbers(field, DType::kFloat32, feature.float_list().value(), out);
-    case v1::TfFeature::kInt64List:
-      COHORT_RETURN_IF_ERROR(CheckRange(field.type, feature.int64_list().value()));
-      return CopyNumbers(field, DType::kInt64, feature.int64_list().value(), out);
-    case v1::TfFeature::kBytesList:
-      return CopyBytes(field, feature.bytes_list(), out);
-    case v1::TfFeature::KIND_NOT_SET:
+  const auto& [kind, bytes, floats, integers] = values;
+  switch (kind) {
+    case TfListKind::kFloats:
+      COHORT_RETURN_IF_ERROR(CheckRange(field.type, floats));
+      return field.WriteNumbers(DType::kFloat32, floats.data(), floats.size(), out);
+    case TfListKind::kIntegers:
+      COHORT_RETURN_IF_ERROR(CheckRange(field.type, integers));
+      return field.WriteNumbers(DType::kInt64, integers.data(), integers.size(), out);
+    case TfListKind::kBytes:
+      return CopyBytes(field, bytes, out);
+    case TfListKind::kNone:
       break;
   }
   return field.WriteMissing(out);
 }
 
 // Calls `add` for each word of a record. Errors: DataLoss for numbers with fractions.
-absl::Status DecodeWords(const RecordField& field, const v1::TfFeature& feature,
+absl::Status DecodeWords(const RecordField& field, const TfFeatureValues& values,
                          absl::FunctionRef<void(std::string_view word)> add) {
   std::vector<std::string> numbers;  // as words
   std::vector<std::string_view> words;
-  if (feature.kind_case() == v1::TfFeature::kInt64List) {
-    for (const int64_t number : feature.int64_list().value()) {
-      numbers.push_back(fmt::format("{}", number));
-    }
+  if (values.kind == TfListKind::kIntegers) {
+    for (const int64_t number : values.integers) numbers.push_back(fmt::format("{}", number));
     words.assign(numbers.begin(), numbers.end());
-  } else if (feature.kind_case() == v1::TfFeature::kBytesList) {
-    words.assign(feature.bytes_list().value().begin(), feature.bytes_list().value().end());
-  } else if (feature.float_list().value_size() > 0) {  // an empty list has any kind
+  } else if (values.kind == TfListKind::kBytes) {
+    words = values.bytes;
+  } else if (!values.floats.empty()) {  // an empty list has any kind
     return DataLoss("has floating point numbers; words are text or integers");
   } else if (field.missing_word) {
     words.assign(field.elements(), *field.missing_word);
@@ -103,40 +96,46 @@ absl::Status DecodeWords(const RecordField& field, const v1::TfFeature& feature,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string_view> EncodedImage(const v1::TfFeature& feature) {
-  if (feature.bytes_list().value_size() == 1) return feature.bytes_list().value(0);
-  return DataLoss("has {} strings of bytes; an image is one", feature.bytes_list().value_size());
+absl::StatusOr<std::string_view> EncodedImage(const TfFeatureValues& values) {
+  if (values.bytes.size() == 1) return values.bytes[0];
+  return DataLoss("has {} strings of bytes; an image is one", values.bytes.size());
 }
 
-absl::Status NoFeature(const std::string& name, const v1::TfFeatures& features) {
-  std::vector<std::string> names;
-  for (const auto& feature : features.feature()) names.push_back(feature.name());
-  std::sort(names.begin(), names.end());
+absl::Status NoFeature(const std::string& name, std::string_view record) {
+  std::set<std::string_view> names;
+  VisitTfExample(record, [&](std::string_view entry, std::string_view) { names.insert(entry); });
   return DataLoss("has no feature \"{}\"; it has {}", name,
                   PrintableLine(fmt::format("{}", fmt::join(names, ", "))));
 }
 
-// Calls `use(i, feature)` for each field that `wanted(i)`.
+// Where the features of a record are. A thread reuses it.
+struct FoundFeatures {
+  std::vector<std::optional<std::string_view>> entries;  // by field
+  TfFeatureValues values;                                // the field in hand
+};
+
+// Calls `use(i, values)` for each field that `wanted(i)`. `fields` are in the order of their names.
 template <typename Wanted, typename Use>
 absl::Status WithFeatures(std::string_view record, const std::vector<RecordField>& fields,
                           const Wanted& wanted, const Use& use) {
-  v1::TfExample example;
-  if (!example.ParseFromArray(record.data(), static_cast<int>(record.size()))) {
-    return DataLoss("is not a tf.Example");
-  }
-  static const v1::TfFeature& none = *new v1::TfFeature();
+  thread_local FoundFeatures found;
+  found.entries.assign(fields.size(), std::nullopt);
+  const auto add = [&](std::string_view name, std::string_view entry) {
+    const auto field = std::lower_bound(fields.begin(), fields.end(), name,
+                                        [](const RecordField& f, std::string_view wanted_name) {
+                                          return f.type.name < wanted_name;
+                                        });
+    if (field == fields.end() || field->type.name != name) return;
+    found.entries[static_cast<size_t>(field - fields.begin())] = entry;
+  };
+  if (!VisitTfExample(record, add)) return DataLoss("is not a tf.Example");
   for (size_t i = 0; i < fields.size(); ++i) {
     if (!wanted(i)) continue;
     const std::string& name = fields[i].type.name;
-    const auto& features = example.features().feature();
-    const auto found = std::find_if(features.begin(), features.end(),
-                                    [&](const auto& feature) { return feature.name() == name; });
-    if (found == features.end() && !fields[i].may_be_missing()) {
-      return NoFeature(name, example.features());
-    }
-    const v1::TfFeature& feature = found == features.end() ? none : found->value();
-    COHORT_RETURN_IF_ERROR(
-        Annotate(use(i, feature), fmt::format("feature \"{}\"", PrintableLine(name))));
+    if (!found.entries[i] && !fields[i].may_be_missing()) return NoFeature(name, record);
+    ReadTfFeature(found.entries[i].value_or(std::string_view()), &found.values);
+    const absl::Status used = use(i, found.values);
+    if (!used.ok()) return Annotate(used, fmt::format("feature \"{}\"", PrintableLine(name)));
   }
   return absl::OkStatus();
 }
@@ -184,7 +183,7 @@ absl::Status ExampleColumns::Decode(std::string_view record,
                                     std::span<const std::span<std::byte>> values) const {
   return WithFeatures(
       record, fields_, [&](size_t i) { return !values[i].empty(); },
-      [&](size_t i, const v1::TfFeature& feature) -> absl::Status {
+      [&](size_t i, const TfFeatureValues& feature) -> absl::Status {
         if (!images_[i]) return DecodeNumbers(fields_[i], feature, values[i]);
         COHORT_ASSIGN_OR_RETURN(const std::string_view image, EncodedImage(feature));
         return images_[i]->Decode(image, values[i]);
@@ -199,7 +198,7 @@ absl::Status ExampleColumns::DecodeWordsOf(std::string_view record, std::span<co
   return WithFeatures(
       record, word_fields_,
       [&](size_t i) { return place(i) < static_cast<ptrdiff_t>(columns.size()); },
-      [&](size_t i, const v1::TfFeature& feature) {
+      [&](size_t i, const TfFeatureValues& feature) {
         const auto at = static_cast<size_t>(place(i));
         return DecodeWords(word_fields_[i], feature, [&](std::string_view word) { add(at, word); });
       });
@@ -208,11 +207,11 @@ absl::Status ExampleColumns::DecodeWordsOf(std::string_view record, std::span<co
 absl::Status ExampleColumns::Check(std::string_view record) const {
   const auto all = [](size_t) { return true; };
   COHORT_RETURN_IF_ERROR(
-      WithFeatures(record, word_fields_, all, [&](size_t i, const v1::TfFeature& feature) {
+      WithFeatures(record, word_fields_, all, [&](size_t i, const TfFeatureValues& feature) {
         return DecodeWords(word_fields_[i], feature, [](std::string_view) {});
       }));
   return WithFeatures(
-      record, fields_, all, [&](size_t i, const v1::TfFeature& feature) -> absl::Status {
+      record, fields_, all, [&](size_t i, const TfFeatureValues& feature) -> absl::Status {
         if (!images_[i]) return DecodeNumbers(fields_[i], feature, {});
         COHORT_ASSIGN_OR_RETURN(const std::string_view image, EncodedImage(feature));
         return images_[i]->CheckImage(image);

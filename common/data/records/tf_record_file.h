@@ -30,14 +30,26 @@ class TfRecordFile {
   uint64_t records() const { return offsets_.size(); }
   const FileBytes& file() const { return file_; }
 
-  // Reads a record, whose memory is reused, and compares its checksum. Errors: DataLoss with the
-  // path and the record.
-  absl::Status Read(uint64_t record, std::string* bytes) const;
+  // How many records, from `first` on and at most `most`, ReadPiece should read at once: one, or
+  // several that are small.
+  uint64_t CountOfPiece(uint64_t first, uint64_t most) const;
+  // Reads records [first, first + count) with their frames. The memory of `piece` is reused.
+  absl::Status ReadPiece(uint64_t first, uint64_t count, std::string* piece) const;
+  // Returns a record of a piece that begins with record `first`, and compares its checksum. Errors:
+  // DataLoss with the path and the record.
+  absl::StatusOr<std::string_view> RecordOf(std::string_view piece, uint64_t first,
+                                            uint64_t record) const;
+  // Reads one record into memory that is reused. Errors: those of ReadPiece and RecordOf.
+  absl::StatusOr<std::string_view> Read(uint64_t record, std::string* piece) const;
 
  private:
   explicit TfRecordFile(FileBytes file) : file_(std::move(file)) {}
   absl::Status FindRecords();
-  absl::StatusOr<uint64_t> ReadLength(uint64_t offset) const;
+  // Returns the length of the next record. `header`: the bytes from `offset` on.
+  absl::StatusOr<uint64_t> LengthOf(uint64_t offset, std::string_view header) const;
+  uint64_t EndOf(uint64_t record) const {
+    return record + 1 < offsets_.size() ? offsets_[record + 1] : end_;
+  }
 
   FileBytes file_;
   TableVector<uint64_t> offsets_;  // where the lengths start

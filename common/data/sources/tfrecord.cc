@@ -34,6 +34,32 @@ class TfRecords : public RecordSource {
                       [&](std::string_view record) { return examples_.Decode(record, values); });
   }
 
+  // Small records that follow one another in a file are read at once.
+  absl::Status ReadBatch(std::span<const uint64_t> records, bool training,
+                         std::span<const std::span<std::byte>> values) const override {
+    thread_local std::string piece;
+    const ReleaseIfLarge release(&piece);
+    std::vector<std::span<std::byte>> of_record;
+    for (const auto column : values)
+      of_record.push_back(column.first(column.size() / records.size()));
+    for (size_t row = 0, count = 0; row < records.size(); row += count) {
+      const auto [file, first] = records_.files().Find(records_.NumberOf(records[row]));
+      count = file.CountOfPiece(first, CountInSequence(records.subspan(row)));
+      // If it fails, reading one by one finds the record that the error must name.
+      if (!file.ReadPiece(first, count, &piece).ok()) {
+        return RecordSource::ReadBatch(records, training, values);
+      }
+      for (size_t i = 0; i < count; ++i) {
+        const absl::Status read =
+            UseRecord(file, first + i, file.RecordOf(piece, first, first + i),
+                      [&](std::string_view bytes) { return examples_.Decode(bytes, of_record); });
+        if (!read.ok()) return Annotate(read, fmt::format("record {}", records[row + i]));
+        for (auto& column : of_record) column = {column.data() + column.size(), column.size()};
+      }
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status ReadWords(uint64_t record, std::span<const size_t> columns,
                          AddWord add) const override {
     return WithRecord(records_.NumberOf(record), [&](std::string_view bytes) {
@@ -50,14 +76,28 @@ class TfRecords : public RecordSource {
   }
 
  private:
+  // Returns how many of the records, from the first on, follow one another in the files.
+  size_t CountInSequence(std::span<const uint64_t> records) const {
+    const uint64_t first = records_.NumberOf(records[0]);
+    size_t count = 1;
+    while (count < records.size() && records_.NumberOf(records[count]) == first + count) ++count;
+    return count;
+  }
+
   // Calls `use` with record `number` of all files. Adds the file and the record to errors.
   template <typename Use>
   absl::Status WithRecord(uint64_t number, const Use& use) const {
-    thread_local std::string bytes;
-    const ReleaseIfLarge release(&bytes);
+    thread_local std::string piece;
+    const ReleaseIfLarge release(&piece);
     const auto [file, record] = records_.files().Find(number);
-    COHORT_RETURN_IF_ERROR(file.Read(record, &bytes));
-    const absl::Status used = use(bytes);
+    return UseRecord(file, record, file.Read(record, &piece), use);
+  }
+
+  template <typename Use>
+  static absl::Status UseRecord(const TfRecordFile& file, uint64_t record,
+                                const absl::StatusOr<std::string_view>& bytes, const Use& use) {
+    if (!bytes.ok()) return bytes.status();
+    const absl::Status used = use(*bytes);
     if (used.ok()) return used;
     return Annotate(used, fmt::format("{}: record {}", file.file().path(), record));
   }
