@@ -124,20 +124,25 @@ absl::Status CsvReader::ReadField() {
     }
     return absl::OkStatus();
   }
-  ReadPlain();
-  if (fields_.back().find('\0') != std::string_view::npos) {
-    return DataLoss("{}: line {}: field {} has a NUL byte: this is not text", name_, line_,
-                    fields_.size());
-  }
-  return absl::OkStatus();
+  if (ReadPlain()) return absl::OkStatus();
+  return DataLoss("{}: line {}: field {} has a NUL byte: this is not text", name_, line_,
+                  fields_.size());
 }
 
-void CsvReader::ReadPlain() {
+bool CsvReader::ReadPlain() {
   const size_t begin = at_;
-  while (!AtLineEnd() && text_[at_] != delimiter_) ++at_;
+  const char delimiter = delimiter_;
+  bool is_text = true;
+  for (; at_ < text_.size() && text_[at_] != delimiter; ++at_) {
+    // Most characters are above those that matter.
+    if (static_cast<uint8_t>(text_[at_]) > '\r') continue;
+    if (AtLineEnd()) break;
+    is_text = is_text && text_[at_] != '\0';
+  }
   size_t end = at_;
-  while (end > begin && IsBlank(text_[end - 1], delimiter_)) --end;
+  while (end > begin && IsBlank(text_[end - 1], delimiter)) --end;
   fields_.push_back(text_.substr(begin, end - begin));
+  return is_text;
 }
 
 absl::Status CsvReader::ReadQuoted() {

@@ -40,7 +40,7 @@ class CsvReader {
   absl::Status CheckLineEnds() const;
   absl::Status ReadField();
   absl::Status ReadQuoted();
-  void ReadPlain();
+  bool ReadPlain();  // false: it has a NUL byte
   bool AtLineEnd() const;
   void SkipBlanks();
   void SkipLineEnd();
