@@ -9,7 +9,9 @@
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/data/fingerprint.h"
+#include "common/model/callbacks/averages.h"
 #include "common/model/model_builder.h"
+#include "common/optimizers/optimizer_rules.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/parameter_server.pb.h"
 
@@ -50,6 +52,10 @@ absl::StatusOr<std::unique_ptr<LocalVariables>> VariablesOf(const Program& progr
 
 }  // namespace
 
+std::string SlotToRead(const CheckpointReader& reader, const std::string& variable, bool averages) {
+  return averages && reader.Find(variable, kAverageSlot) != nullptr ? kAverageSlot : "";
+}
+
 CheckpointEvaluator::CheckpointEvaluator(const Options& options) : options_(options) {}
 CheckpointEvaluator::~CheckpointEvaluator() = default;
 
@@ -77,6 +83,7 @@ absl::Status CheckpointEvaluator::OpenJob(const v1::Manifest& manifest) {
   BatchReader::Options reader;
   COHORT_ASSIGN_OR_RETURN(reader.features, job->dataset->FindFeatures(model.eval_features));
   job->batch_size = std::max<uint32_t>(1, data.batch_size());
+  job->averages = UsesOfAveragesIn(spec).evaluation;
   reader.batch_size = job->batch_size;
   reader.threads = options_.data.threads;
   COHORT_ASSIGN_OR_RETURN(job->reader, BatchReader::Leased(job->dataset, *validation, reader));
@@ -94,8 +101,9 @@ absl::Status CheckpointEvaluator::Restore(const CheckpointReader& reader) {
   return job_->variables->tablet()->Fill(
       [&](const ShardInfo& shard, int, int64_t row, int64_t rows, std::span<uint8_t> out) {
         if (options_.on_progress) options_.on_progress();
-        return reader.ReadRows(shard.variable, "", shard.dtype, static_cast<uint64_t>(row),
-                               static_cast<uint64_t>(rows), out);
+        return reader.ReadRows(shard.variable, SlotToRead(reader, shard.variable, job_->averages),
+                               shard.dtype, static_cast<uint64_t>(row), static_cast<uint64_t>(rows),
+                               out);
       });
 }
 

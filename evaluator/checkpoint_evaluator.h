@@ -23,6 +23,10 @@ class JobSpec;
 class Manifest;
 }  // namespace v1
 
+// Where a checkpoint has the weights of a variable: the slot of its average, if `averages` are used
+// and it has one, and else "" (its values).
+std::string SlotToRead(const CheckpointReader& reader, const std::string& variable, bool averages);
+
 // Evaluates checkpoints in this process. It reads the job from the manifest, rebuilds the model,
 // restores the weights from any layout, and reads every example of the validation set once. It
 // keeps the parts that checkpoints of one job share (the data, the compiled program). One thread.
@@ -55,6 +59,7 @@ class CheckpointEvaluator {
     std::shared_ptr<const Dataset> dataset;
     std::unique_ptr<BatchReader> reader;
     uint32_t batch_size = 0;
+    bool averages = false;  // are used instead of values (SwapEMAWeights)
     std::unique_ptr<Executable> executable;
     std::unique_ptr<LocalVariables> variables;
     std::unique_ptr<VariableAccess> access;

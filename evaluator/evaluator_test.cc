@@ -8,6 +8,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <set>
 
 #include "common/base/exit_code.h"
@@ -75,23 +76,28 @@ struct Fixture {
   }
 
   // A checkpoint in which every variable is 0 but the bias; each variable cut after its first row.
+  // With `average`, each has an average, too.
   void Write(uint64_t cut, float bias, bool finished = false) {
     const CheckpointId id{0, 1, cut};
     const std::string dir = JoinPath(directory.path(), id.ToString());
     REQUIRE(MakeDirectories(dir).ok());
     std::vector<SafetensorsWriter::Entry> entries;
     std::vector<float> data;
-    for (const v1::VariableSpec& variable : variables) {
+    const auto add = [&](const v1::VariableSpec& variable, const std::string& slot, float value) {
       const Dims dims(variable.dims().begin(), variable.dims().end());
       const uint64_t rows = RowsOf(dims);
       for (uint64_t begin = 0; begin < rows; begin = begin == 0 ? 1 : rows) {
         const uint64_t end = begin == 0 ? 1 : rows;
         const Dims piece = PieceDims(dims, end - begin);
-        entries.push_back(
-            {ShardTensorName{variable.name(), "", begin, end}.ToString(), DType::kFloat32, piece});
+        entries.push_back({ShardTensorName{variable.name(), slot, begin, end}.ToString(),
+                           DType::kFloat32, piece});
         data.insert(data.end(), static_cast<size_t>(NumElements(piece)),
-                    dims.size() == 1 ? bias : 0.0f);
+                    dims.size() == 1 ? value : 0.0f);
       }
+    };
+    for (const v1::VariableSpec& variable : variables) {
+      add(variable, "", bias);
+      if (average.has_value()) add(variable, "average", *average);
     }
     auto writer = SafetensorsWriter::Create(JoinPath(dir, "ps-0.safetensors"), entries, {});
     REQUIRE(writer.ok());
@@ -147,6 +153,7 @@ struct Fixture {
   v1::JobSpec spec;
   v1::DataFingerprint validation_data;
   std::vector<v1::VariableSpec> variables;
+  std::optional<float> average;  // that the bias has
   std::unique_ptr<Logger> log = Logger::Discard();
   std::vector<std::string> lines;
 };
@@ -334,6 +341,37 @@ TEST_CASE_METHOD(Fixture, "exporters write the weights of evaluated checkpoints"
              Catch::Contains("\"nothing\" is none of latest, best, final"));
   flags.exporters = "latest";
   CHECK_THAT(std::string(CheckEvaluatorFlags(flags).message()), Catch::Contains("--log_dir"));
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "SwapEMAWeights evaluates averages, and exports them with swap_on_epoch") {
+  const std::string logs = directory / "logs";
+  Evaluator::Options options = Options();
+  options.exporters = {"latest"};
+  options.log_dir = logs;
+  (*spec.mutable_compile()->mutable_optimizer_class()->mutable_config())["use_ema"] =
+      ConfigOf(true);
+  const bool swaps = GENERATE(true, false);
+  const bool on_epoch = GENERATE(true, false);
+  if (swaps) {
+    *spec.mutable_fit()->add_callbacks() =
+        ClassOf("SwapEMAWeights", {{"swap_on_epoch", ConfigOf(on_epoch)}});
+  }
+  average = 0.0F;
+  Write(1, 3);
+  CheckpointEvaluator evaluator{CheckpointEvaluator::Options()};
+  const auto evaluation = evaluator.Evaluate(JoinPath(directory.path(), "ckpt-0-1-1"));
+  INFO(evaluation.status());
+  REQUIRE(evaluation.ok());
+  CHECK((Metric(*evaluation, "loss") == Approx(std::log(2)).epsilon(1e-5)) == swaps);
+
+  CHECK(Poll(Create(options).get()));
+  const auto reader = SafetensorsReader::Open(logs + "/export/latest/ckpt-0-1-1/model.safetensors");
+  REQUIRE(reader.ok());
+  CHECK((*reader)->tensors().size() == 3);
+  float bias = 0;
+  REQUIRE((*reader)->ReadBytes(*(*reader)->Find("dense/bias"), 0, 4, &bias).ok());
+  CHECK(bias == (swaps && on_epoch ? 0 : 3));
 }
 
 // The status page of the admin port.

@@ -12,7 +12,9 @@
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/safetensors.h"
+#include "common/model/callbacks/averages.h"
 #include "common/os/directory.h"
+#include "evaluator/checkpoint_evaluator.h"
 #include "proto/checkpoint.pb.h"
 
 namespace cohort {
@@ -66,9 +68,10 @@ std::optional<double> ExportedValue(const std::string& directory, const std::str
 absl::Status WriteWeights(const CheckpointReader& reader, const std::string& path) {
   std::vector<SafetensorsWriter::Entry> entries;
   std::vector<const LogicalTensor*> tensors;
+  const bool averages = UsesOfAveragesIn(reader.manifest().job_spec()).exports;
   for (const auto& [key, tensor] : reader.tensors()) {
     if (!key.second.empty()) continue;
-    tensors.push_back(&tensor);
+    tensors.push_back(reader.Find(key.first, SlotToRead(reader, key.first, averages)));
     entries.push_back({key.first, tensor.dtype, tensor.dims});
   }
   COHORT_ASSIGN_OR_RETURN(const auto writer, SafetensorsWriter::Create(path, entries, {}));

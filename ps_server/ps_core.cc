@@ -396,7 +396,9 @@ void PsCore::OnSnapshot(const Asker& asker, const v1::TakeSnapshot& take) {
                                 tablets == nullptr ? "none" : std::to_string(tablets->timeline));
   } else {
     status = CheckSnapshotDirectory(job->directory);
-    if (status.ok()) status = TakeSnapshot(*tablets, job.get(), taken.mutable_snapshot_taken());
+    if (status.ok()) {
+      status = TakeSnapshot(*tablets, take.averages(), job.get(), taken.mutable_snapshot_taken());
+    }
   }
   MutexLock lock(&mu_);
   if (status.ok() && tablets != data_path_.tablets()) status = Aborted("other tablets are served");
@@ -433,12 +435,13 @@ absl::Status PsCore::CheckSnapshotDirectory(const std::string& directory) {
       directory, checkpoint_dir_);
 }
 
-absl::Status PsCore::TakeSnapshot(const TabletSet& tablets, SnapshotJob* job,
+absl::Status PsCore::TakeSnapshot(const TabletSet& tablets, bool averages, SnapshotJob* job,
                                   v1::SnapshotTaken* taken) {
   for (const auto& tablet : tablets.tablets) {
     COHORT_ASSIGN_OR_RETURN(TabletSnapshot snapshot,
                             tablet->Snapshot(tablets.watermark.load(std::memory_order_acquire)));
     *taken->add_tablets() = *snapshot.cut;
+    if (averages) snapshot.TakeAverages();
     job->tablets.push_back(std::move(snapshot));
   }
   return absl::OkStatus();

@@ -172,8 +172,8 @@ class PsCore {
   void OnSnapshot(const Asker& asker, const v1::TakeSnapshot& take);
   // Error: InvalidArgument if it does not lie in the checkpoint directory of the chief.
   absl::Status CheckSnapshotDirectory(const std::string& directory);
-  // Errors: those of Tablet::Snapshot.
-  static absl::Status TakeSnapshot(const TabletSet& tablets, SnapshotJob* job,
+  // `averages`: those of variables become their values. Errors: those of Tablet::Snapshot.
+  static absl::Status TakeSnapshot(const TabletSet& tablets, bool averages, SnapshotJob* job,
                                    v1::SnapshotTaken* taken);
   // Waits until a close may copy what a snapshot still needs.
   void AwaitRoomToClose();

@@ -186,6 +186,7 @@ absl::Status RequestAssembler::AddPull(const v1::PullPart& part, Payload payload
       PullEntryView view;
       view.shard = entry.shard();
       view.rows = entry.rows();
+      view.average = entry.average();
       view.count = entry.count();
       if (view.rows) COHORT_RETURN_IF_ERROR(TakePayload(payload, next, &view.keys));
       pulls_[i].entries.push_back(view);

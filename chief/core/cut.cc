@@ -56,6 +56,7 @@ void Cut::Snapshot(v1::Manifest manifest, int64_t now_us) {
   message.mutable_snapshot()->set_cut(manifest_.cut());
   message.mutable_snapshot()->set_timeline(manifest_.timeline());
   message.mutable_snapshot()->set_directory(directory_);
+  message.mutable_snapshot()->set_averages(manifest_.finished() && options_->ends_with_averages);
   for (size_t i = 0; i < requests_.size(); ++i) {
     requests_[i] = outbox_->AskPs(static_cast<int>(i), message);
   }

@@ -126,6 +126,18 @@ TEST_CASE("a manifest is small although a straggler held the watermark for long"
   CHECK(c.cut.manifest().ByteSizeLong() < 1'000);
 }
 
+TEST_CASE("the last snapshot has averages, unless the job ends with other weights") {
+  const bool finished = GENERATE(true, false);
+  const bool ends_with_averages = GENERATE(true, false);
+  Cutting c;
+  CoreOptions options = c.context.options;
+  options.ends_with_averages = ends_with_averages;
+  Cut cut(&options, &c.outbox);
+  cut.Begin(finished, /*timeline=*/1, c.context.now_us);
+  cut.Snapshot(cut.manifest(), c.context.now_us);
+  CHECK(c.sent_to_ps(0)[0].snapshot().averages() == (finished && ends_with_averages));
+}
+
 TEST_CASE("a cut that fails lets dispatch continue, and the servers drop their snapshots") {
   Cutting c;
   c.Snapshot();

@@ -83,6 +83,8 @@ struct JobSettings : ModeSettings {
   // that returns as another process is lost at once. A network that is cut for seconds costs
   // nothing.
   double server_grace_s = 30;
+  // The last checkpoint has the averages of variables (use_ema) as their values.
+  bool ends_with_averages = true;
   double cut_deadline_s = 10;  // then closures in flight enter the cut as pending
 
   int64_t closure_timeout_us() const { return MicrosFromSeconds(closure_timeout_s); }

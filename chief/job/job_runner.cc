@@ -15,8 +15,10 @@
 #include "common/cluster/replica_cluster.h"
 #include "common/graph/segments.h"
 #include "common/model/batch_text.h"
+#include "common/model/callbacks/averages.h"
 #include "common/model/device_check.h"
 #include "common/model/strategies.h"
+#include "common/optimizers/optimizers.h"
 #include "common/placement/shard_plan.h"
 #include "common/rpc/admin/admin_server.h"
 #include "common/rpc/admin/control_socket.h"
@@ -548,6 +550,7 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
   }
   // An elastic job continues without a lost replica, so it waits for a shorter time.
   if (strategy.elastic()) options.server_grace_s = 5;
+  options.ends_with_averages = UsesOfAveragesIn(spec).last_checkpoint;
   options.cut_deadline_s = spec.checkpoint().cut_deadline_s();
   options.max_to_keep = spec.checkpoint().max_to_keep();
   options.interrupt = &interrupted_;
@@ -606,6 +609,9 @@ JobWalk::Options JobRunner::MakeWalkOptions() const {
     options.progress.first_learning_rate = options.learning_rate;
   }
   options.ends_for_lost_server = spec.strategy().elastic();
+  const UsesOfAverages averages = UsesOfAveragesIn(spec);
+  options.ends_with_other_weights =
+      averages.last_checkpoint && !averages.evaluation && KeepAverages(plan_->model().optimizers);
   return options;
 }
 

@@ -16,6 +16,7 @@ JobWalk::JobWalk(const Environment& environment, const Options& options)
       job_name_(options.job_name),
       learning_rate_(options.learning_rate),
       ends_for_lost_server_(options.ends_for_lost_server),
+      ends_with_other_weights_(options.ends_with_other_weights),
       policy_(options.checkpoints, env_.clock),
       epochs_(env_.cluster, env_.schedule, env_.clock, options.epochs),
       validation_(env_.cluster, env_.schedule, env_.clock, options.validation, env_.console,
@@ -241,6 +242,7 @@ void JobWalk::CheckpointIfDue(const CoordinatorState& state) {
 absl::Status JobWalk::Finish() {
   while (true) {
     absl::Status status = RestoreBest();
+    if (status.ok()) status = CheckpointBest();
     if (status.ok()) status = MustCheckpoint(/*finished=*/true);
     if (status.ok()) break;
     COHORT_RETURN_IF_ERROR(Annotate(Recover(status), "the last checkpoint"));
@@ -275,6 +277,12 @@ absl::Status JobWalk::RestoreBest() {
   env_.console->Print(fmt::format("the job ends with the weights of its best epoch: {} ({})", path,
                                   BestText(*best)));
   return absl::OkStatus();
+}
+
+absl::Status JobWalk::CheckpointBest() {
+  if (!ends_with_other_weights_ || env_.best == nullptr) return absl::OkStatus();
+  return env_.best->IsBest(env_.cluster->state()) ? MustCheckpoint(/*finished=*/false)
+                                                  : absl::OkStatus();
 }
 
 // ------------------------------------------------------------------ helpers of all parts

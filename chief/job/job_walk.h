@@ -35,7 +35,8 @@ namespace cohort {
 //      CheckpointEpoch. With keep_best or callbacks the checkpoint comes last, because its manifest
 //      holds the figure and the record. With callbacks the validation comes before the end of the
 //      epoch, because the journal has the record with this end. A callback may end the training.
-//   3. Finish: RestoreBest if a callback asks for it, and take the last checkpoint.
+//   3. Finish: RestoreBest if a callback asks for it, and take the last checkpoint. CheckpointBest
+//      comes before, if the last checkpoint has other weights than those that were validated.
 //
 // If a server is lost anywhere in 1 to 3, Recover takes the cluster back to its newest checkpoint,
 // and the walk continues from there. The fifth return to one checkpoint ends the walk
@@ -51,6 +52,8 @@ class JobWalk {
     JobProgress::Options progress;
     std::optional<double> learning_rate;  // the optimizer's own; nullopt: it has a schedule
     bool ends_for_lost_server = false;
+    // The last checkpoint has averages, and validations use the values of the variables.
+    bool ends_with_other_weights = false;
   };
   // True for the error of a lost server.
   static bool NamesLostServer(const absl::Status& status);
@@ -119,6 +122,8 @@ class JobWalk {
   absl::Status Finish();
   // With restore_best_weights: goes back to the best checkpoint.
   absl::Status RestoreBest();
+  // Takes the checkpoint of the best state before the last one, which has other weights.
+  absl::Status CheckpointBest();
 
   // Takes a checkpoint that must succeed. Errors: among others, the typed one of a lost server.
   absl::Status MustCheckpoint(bool finished);
@@ -136,6 +141,7 @@ class JobWalk {
   const std::string job_name_;
   const std::optional<double> learning_rate_;  // Options::learning_rate
   const bool ends_for_lost_server_;
+  const bool ends_with_other_weights_;
   CheckpointPolicy policy_;
   EpochRunner epochs_;
   Validation validation_;

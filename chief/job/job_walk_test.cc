@@ -298,6 +298,29 @@ TEST_CASE("with keep_best an epoch's checkpoint comes after its validation") {
   CHECK(job.shown.Has("best checkpoint so far: "));
 }
 
+TEST_CASE("the best checkpoint has the weights that were validated, if the last one has others") {
+  WalkedJob job;
+  job.KeepBest();
+  job.options.ends_with_other_weights = true;
+  bool best = true;
+  job.cluster.validation["loss"] = 1;
+  job.cluster.fail = [&](const std::string& call) {
+    if (call == "end epoch 2") job.cluster.validation["loss"] = best ? 0.5 : 2;
+    return absl::OkStatus();
+  };
+  SECTION("the last state is the best") {}
+  SECTION("an earlier state is the best") { best = false; }
+  REQUIRE(job.Run().ok());
+  const Calls& calls = job.cluster.calls;
+  CHECK(calls.back() == "last checkpoint");
+  CHECK((*(calls.end() - 2) == "checkpoint") == best);
+  const std::vector<v1::Manifest>& manifests = job.cluster.manifests;
+  const v1::Manifest& last = manifests.back();
+  REQUIRE(last.has_best());
+  CHECK(last.best().checkpoint() == IdOf(*(manifests.end() - 2)).ToString());
+  CHECK(last.best().epoch() == (best ? 2 : 1));
+}
+
 // The first such checkpoint fails, because a server is away and then lost.
 void FailCheckpoint(WalkedJob* job, const std::string& call) {
   job->cluster.fail = [call, failing = true](const std::string& made) mutable {

@@ -189,6 +189,7 @@ void ExchangePlan::AddPull(const ProgramRoutes& routes, const PullItem& item, bo
   auto* destination = static_cast<uint8_t*>(item.destination);
   PullPiece piece;
   piece.rows = item.rows;
+  piece.average = variable.reads_average;
   piece.unit_bytes = item.rows ? variable.row_bytes() : variable.element_bytes;
   if (item.lent != nullptr) *item.lent = nullptr;
   if (!item.rows && variable.shards.size() == 1) piece.lent = item.lent;

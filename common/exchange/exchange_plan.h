@@ -32,6 +32,7 @@ struct PullPiece {
   int next = -1;
   uint32_t shard = 0;
   bool rows = false;
+  bool average = false;           // VariableDecl::reads_average
   const int64_t* keys = nullptr;  // rows: `count` shard-local rows, at least one
   uint64_t count = 0;             // dense: elements of the shard. Rows: rows
   uint64_t unit_bytes = 0;

@@ -138,6 +138,7 @@ void Exchange::AddPulls(size_t tablet) {
     if (piece.lent != nullptr) *piece.lent = nullptr;
     v1::PullEntry* entry = section->add_entries();
     entry->set_shard(piece.shard);
+    if (piece.average) entry->set_average(true);
     if (!piece.rows) continue;
     entry->set_rows(true);
     entry->set_count(piece.count);

@@ -16,6 +16,7 @@ namespace {
 absl::StatusOr<VariableRoute> MakeVariable(const v1::Layout& layout, const VariableDecl& decl) {
   VariableRoute route;
   route.name = decl.name;
+  route.reads_average = decl.reads_average;
   int index = 0;
   while (index < layout.variables_size() && layout.variables(index).name() != decl.name) ++index;
   if (index == layout.variables_size()) {

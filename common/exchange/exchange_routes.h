@@ -33,6 +33,7 @@ struct VariableRoute {
   uint64_t rows = 0;               // axis 0; 1 if the variable is a scalar
   uint64_t row_elements = 0;       // product of the other axes
   uint64_t element_bytes = 0;
+  bool reads_average = false;  // VariableDecl::reads_average
 
   uint64_t row_bytes() const { return row_elements * element_bytes; }
   // Index into `shards` of the one that has this row; the row is within [0, rows).

@@ -35,9 +35,15 @@ std::span<const uint8_t> BytesOf(std::span<const int64_t> keys) {
 
 }  // namespace
 
+// A variable of a program.
+struct LocalVariables::Bound {
+  const ShardInfo* info = nullptr;
+  bool reads_average = false;  // VariableDecl
+};
+
 class LocalVariables::Access : public VariableAccess {
  public:
-  Access(LocalVariables* variables, std::vector<const ShardInfo*> bound, const DeviceParts& device)
+  Access(LocalVariables* variables, std::vector<Bound> bound, const DeviceParts& device)
       : variables_(variables), bound_(std::move(bound)), device_(device) {}
 
   absl::Status Begin(const PushBatch* push, const PullBatch* pull) override {
@@ -59,7 +65,7 @@ class LocalVariables::Access : public VariableAccess {
   absl::Status Push(const PushBatch& push) {
     entries_.clear();
     for (const PushItem& item : push.items) {
-      COHORT_RETURN_IF_ERROR(AddEntry(item, *bound_[static_cast<size_t>(item.variable)]));
+      COHORT_RETURN_IF_ERROR(AddEntry(item, *bound_[static_cast<size_t>(item.variable)].info));
     }
     const PushHeaderView header{.id = {.closure = ++variables_->updates_},
                                 .place = push.stamp.place + push.stamp.ordinal,
@@ -89,11 +95,13 @@ class LocalVariables::Access : public VariableAccess {
   }
 
   absl::Status Pull(const PullItem& item) {
-    const ShardInfo& info = *bound_[static_cast<size_t>(item.variable)];
+    const Bound& bound = bound_[static_cast<size_t>(item.variable)];
+    const ShardInfo& info = *bound.info;
     if (item.rows) COHORT_RETURN_IF_ERROR(CheckKeys(item.keys, info));
     if (item.lent != nullptr) *item.lent = nullptr;
     const PullEntryView entry{.shard = info.shard,
                               .rows = item.rows,
+                              .average = bound.reads_average,
                               .count = item.keys.size(),
                               .keys = BytesOf(item.keys)};
     COHORT_RETURN_IF_ERROR(PullTo({&entry, 1}, nullptr));
@@ -116,7 +124,7 @@ class LocalVariables::Access : public VariableAccess {
   }
 
   LocalVariables* const variables_;
-  const std::vector<const ShardInfo*> bound_;  // by index of the program's variables
+  const std::vector<Bound> bound_;  // by index of the program's variables
   const DeviceParts device_;
   std::atomic<bool> interrupted_{false};
   ExchangeResult result_;
@@ -156,7 +164,7 @@ absl::StatusOr<std::unique_ptr<LocalVariables>> LocalVariables::Create(
 
 absl::StatusOr<std::unique_ptr<VariableAccess>> LocalVariables::ForProgram(
     const Program& program, const DeviceParts& device) {
-  std::vector<const ShardInfo*> bound;
+  std::vector<Bound> bound;
   for (const VariableDecl& decl : program.variables) {
     const auto found =
         std::ranges::find(shards_, decl.name, [](const auto& info) { return info->variable; });
@@ -170,7 +178,7 @@ absl::StatusOr<std::unique_ptr<VariableAccess>> LocalVariables::ForProgram(
                              program.name, decl.name, TypeToString(decl.type),
                              DTypeName(info.dtype), DimsToString(info.dims));
     }
-    bound.push_back(&info);
+    bound.push_back({&info, decl.reads_average});
   }
   return std::make_unique<Access>(this, std::move(bound), device);
 }

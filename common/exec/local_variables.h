@@ -43,6 +43,7 @@ class LocalVariables {
   Tablet* tablet() const { return tablet_.get(); }
 
  private:
+  struct Bound;
   class Access;
 
   explicit LocalVariables(std::unique_ptr<Tablet> tablet, BufferPool::Handle pool);

@@ -84,6 +84,37 @@ TEST_CASE("slots are kept between pushes, also of one closure") {
   REQUIRE(f.Whole()[0] == 1 - 0.5f - 0.75f);
 }
 
+TEST_CASE("a program may read averages, of variables that have them") {
+  const v1::VariableSpec table = Table(true);
+  const bool averages = GENERATE(true, false);
+  const v1::OptimizerSpec sgd = OptimizerOf("SGD", {{"learning_rate", ConfigOf(1.0)},
+                                                    {"use_ema", ConfigOf(averages)},
+                                                    {"ema_momentum", ConfigOf(0.75)}});
+  const auto variables = *LocalVariables::Create({&table, 1}, {&sgd, 1});
+  Program program = ProgramWith("table", {DType::kFloat32, {{3}, {2}}});
+  const auto values = *variables->ForProgram(program);
+  program.variables[0].reads_average = true;
+  const auto averaged = *variables->ForProgram(program);
+  const float gradient[] = {1, 1, 1, 1, 1, 1};
+  const PushItem item{0, PushKind::kGradient, false, {}, gradient, 0};
+  PushBatch push;
+  push.items = {&item, 1};
+  for (uint64_t step = 0; step < 2; ++step) {
+    push.stamp.place = step;
+    REQUIRE(values->Exchange(&push, nullptr).ok());
+  }
+  const auto first = [](VariableAccess* access) {
+    std::vector<float> out(6);
+    PullItem whole;
+    whole.destination = out.data();
+    const PullBatch pull{0, 0, {&whole, 1}};
+    REQUIRE(access->Exchange(nullptr, &pull).ok());
+    return out[0];
+  };
+  CHECK(first(values.get()) == -2);
+  CHECK(first(averaged.get()) == (averages ? -1.25F : -2));
+}
+
 TEST_CASE("assign_add and moving averages") {
   Fixture f(0, /*trainable=*/false);
   const float value[] = {10, 10, 10, 10, 10, 10};

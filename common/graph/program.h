@@ -75,6 +75,8 @@ struct ProgramArgument {
 struct VariableDecl {
   std::string name;  // the logical variable, "dense/kernel"
   ValueType type;    // static dims
+  // Reads give its average, if its optimizer keeps one (use_ema), and else its value.
+  bool reads_average = false;
 };
 
 // The numbers are those of PushKind in proto/program.proto.

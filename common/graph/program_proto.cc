@@ -243,6 +243,7 @@ void ProgramToProto(const Program& program, v1::Program* proto) {
     v1::VariableDecl* v = proto->add_variables();
     v->set_name(variable.name);
     TypeToProto(variable.type, v->mutable_type());
+    v->set_reads_average(variable.reads_average);
   }
   EndsToProto(program, proto);
 }
@@ -267,7 +268,8 @@ absl::StatusOr<Program> ProgramFromProto(const v1::Program& proto) {
     program.arguments.push_back({argument.name(), argument.value()});
   }
   for (const v1::VariableDecl& variable : proto.variables()) {
-    program.variables.push_back({variable.name(), TypeFromProto(variable.type())});
+    program.variables.push_back(
+        {variable.name(), TypeFromProto(variable.type()), variable.reads_average()});
   }
   COHORT_RETURN_IF_ERROR(EndsFromProto(proto, &program));
   COHORT_RETURN_IF_ERROR(ValidateProgram(program));

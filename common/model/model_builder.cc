@@ -9,6 +9,7 @@
 #include "common/graph/expr.h"
 #include "common/graph/mixed_precision.h"
 #include "common/graph/program_builder.h"
+#include "common/model/callbacks/averages.h"
 #include "common/model/clipped_pushes.h"
 #include "common/model/layer_graph.h"
 #include "common/model/layers/masks.h"
@@ -490,6 +491,21 @@ absl::Status SetOptimizers(const v1::CompileSpec& compile, const JobLines* lines
   return at(MarkWholeVariables(model->optimizers, model->variables), "compile.optimizers");
 }
 
+// With SwapEMAWeights programs that do not train read averages.
+absl::Status ReadAverages(const v1::JobSpec& job, const JobLines* lines, BuiltModel* model) {
+  if (!UsesOfAveragesIn(job).evaluation) return absl::OkStatus();
+  if (!KeepAverages(model->optimizers)) {
+    return InvalidArgument(
+        "{}: SwapEMAWeights needs the averages of an optimizer: set `use_ema: true` in its "
+        "arguments, or leave the callback out",
+        lines == nullptr ? "fit.callbacks" : lines->Where("fit.callbacks"));
+  }
+  for (Program* const program : {&model->eval, &model->predict}) {
+    for (VariableDecl& variable : program->variables) variable.reads_average = true;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 LossScaling LossScalingOf(const v1::JobSpec& job) {
@@ -517,6 +533,7 @@ absl::StatusOr<BuiltModel> BuildModel(const v1::JobSpec& job, std::span<const Fe
   model.summary = Summarize(graph, train.rows(), floatx);
   model.variables = train.TakeVariables();
   COHORT_RETURN_IF_ERROR(SetOptimizers(compile, lines, &model));
+  COHORT_RETURN_IF_ERROR(ReadAverages(job, lines, &model));
   if (job.strategy().mode() != "sync") {
     v1::Layout layout;
     layout.mutable_variables()->Add(model.variables.begin(), model.variables.end());

@@ -322,6 +322,39 @@ TEST_CASE("metrics that do not fit the label or the prediction are refused") {
         "job.yaml:3: the label is float32[batch<=8], but the prediction is float32[batch<=8, 3]");
 }
 
+TEST_CASE("SwapEMAWeights lets the evaluation read averages, which an optimizer must keep") {
+  const auto job_with = [](const std::string& optimizer, const std::string& callbacks) {
+    auto job =
+        ParseJob("model: {sequential: [{Dense: {units: 1}}]}\ncompile: {loss: mse, " + optimizer +
+                     "}\ndata: {batch_size: 8, train: {csv: {path: a}, label: y}}\n"
+                     "fit: {callbacks: [" +
+                     callbacks + "]}\n",
+                 "job.yaml");
+    return job.ok() ? BuildModel(job->spec, kFloats, &job->lines)
+                    : absl::StatusOr<BuiltModel>(job.status());
+  };
+  const std::string averages = "optimizer: {Adam: {use_ema: true}}";
+  const auto reads = [](const Program& program) {
+    return std::ranges::count_if(program.variables, &VariableDecl::reads_average);
+  };
+  const auto swapped = job_with(averages, "SwapEMAWeights");
+  REQUIRE(swapped.status().message() == "");
+  CHECK(reads(swapped->train) == 0);
+  CHECK(reads(swapped->eval) == 2);
+  v1::Program stored;
+  ProgramToProto(swapped->eval, &stored);
+  CHECK(reads(*ProgramFromProto(stored)) == 2);
+  CHECK(reads(job_with(averages, "TerminateOnNaN")->eval) == 0);
+  CHECK(job_with("optimizer: adam", "TerminateOnNaN, SwapEMAWeights").status().message() ==
+        "job.yaml:4: SwapEMAWeights needs the averages of an optimizer: set `use_ema: true` in its "
+        "arguments, or leave the callback out");
+  // One of several is enough, as in Keras.
+  CHECK(job_with("optimizers: [{variables: \"*/bias\", optimizer: {SGD: {use_ema: true}}}, "
+                 "{variables: \"*\", optimizer: sgd}]",
+                 "SwapEMAWeights")
+            .ok());
+}
+
 TEST_CASE("a metric with several numbers reports each, and callbacks may watch one") {
   const auto job_with = [](const std::string& monitor) {
     auto job = ParseJob(R"(

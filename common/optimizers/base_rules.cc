@@ -115,7 +115,7 @@ class AccumulatingRule final : public OuterRule {
 };
 
 // Averages the variable after each step, and overwrites it by the average after `frequency`
-// updates.
+// updates; 0: never.
 class AveragingRule final : public OuterRule {
  public:
   // `accumulated`: steps for each update.
@@ -125,7 +125,7 @@ class AveragingRule final : public OuterRule {
         momentum_(momentum),
         frequency_(frequency),
         accumulated_(accumulated) {
-    slots_.push_back({.name = "average", .is_copy = true});
+    slots_.push_back({.name = kAverageSlot, .is_copy = true});
   }
 
  private:
@@ -155,7 +155,7 @@ class AveragingRule final : public OuterRule {
     auto* const to = static_cast<T*>(target.slots_out[own]);
     auto* const variable = static_cast<T*>(target.variable_out);
     for (int64_t i = 0; i < elements; ++i) to[i] = keep * from[i] + take * variable[i];
-    if ((iteration + 1) % frequency_ != 0) return;
+    if (frequency_ == 0 || (iteration + 1) % frequency_ != 0) return;
     std::memcpy(variable, to, static_cast<size_t>(elements) * sizeof(T));
   }
 
@@ -208,9 +208,10 @@ uint64_t AccumulatedSteps(const Config& config) {
 }  // namespace
 
 std::vector<Argument> BaseArguments() {
-  return {Bool("use_ema", "Overwrites variables by their averages, at some steps.").Default(false),
+  return {Bool("use_ema", "Keeps averages of variables, which replace them at the end of the job.")
+              .Default(false),
           Float("ema_momentum", "Decay of the averages.").Default(0.99).Between(0, 1),
-          Int("ema_overwrite_frequency", "Steps between two overwrites, which use_ema needs.")
+          Int("ema_overwrite_frequency", "Steps after which averages replace variables, too.")
               .Optional()
               .AtLeast(1),
           Planned(Float("loss_scale_factor",
@@ -230,11 +231,6 @@ absl::Status CheckBaseArguments(const v1::OptimizerSpec& complete, std::string* 
     return InvalidArgument("{}: {}", complete.rule().class_name(), why);
   };
   const bool accumulates = AccumulatedSteps(config) > 1;
-  if (config.Bool("use_ema") && config.IsNone("ema_overwrite_frequency")) {
-    return refuse("use_ema",
-                  "use_ema needs ema_overwrite_frequency, the steps after which averages take the "
-                  "place of the weights; Cohort does not overwrite them at the end of fit alone");
-  }
   if (complete.sparse_update() == "lazy" && (config.Bool("use_ema") || accumulates)) {
     return refuse("sparse_update",
                   "use_ema and gradient_accumulation_steps change all rows: sparse_update must be "
@@ -269,7 +265,17 @@ std::unique_ptr<OptimizerRule> MakeWithBase(const OptimizerClass& optimizer, con
   if (!config.Bool("use_ema")) return rule;
   return std::make_unique<AveragingRule>(
       std::move(rule), config.Float("ema_momentum"),
-      static_cast<uint64_t>(config.Int("ema_overwrite_frequency")), steps);
+      config.IsNone("ema_overwrite_frequency")
+          ? 0
+          : static_cast<uint64_t>(config.Int("ema_overwrite_frequency")),
+      steps);
+}
+
+std::optional<size_t> SlotOfAverage(std::span<const SlotInfo> slots) {
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i].name == kAverageSlot) return i;
+  }
+  return std::nullopt;
 }
 
 std::unique_ptr<OptimizerRule> Constrained(std::unique_ptr<OptimizerRule> rule,

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -28,6 +29,11 @@ struct SlotInfo {
 };
 
 inline constexpr int kMaxSlots = 5;
+
+// The slot of `use_ema`: the moving average of the variable.
+inline constexpr char kAverageSlot[] = "average";
+// Returns its index; nullopt if the optimizer keeps no average.
+std::optional<size_t> SlotOfAverage(std::span<const SlotInfo> slots);
 
 // What the update of an element depends on, beside its own gradient and state.
 enum class UpdateScope {

@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 #include <fnmatch.h>
 
+#include <algorithm>
+
 #include "common/base/status.h"
 #include "common/base/suggest.h"
 #include "common/optimizers/base_rules.h"
@@ -161,6 +163,12 @@ absl::Status MarkWholeVariables(std::span<const v1::OptimizerSpec> optimizers,
     if ((*rule)->scope() == UpdateScope::kVariable) variable.set_whole(true);
   }
   return absl::OkStatus();
+}
+
+bool KeepAverages(std::span<const v1::OptimizerSpec> optimizers) {
+  return std::ranges::any_of(optimizers, [](const v1::OptimizerSpec& optimizer) {
+    return Config(optimizer.rule()).Bool("use_ema");
+  });
 }
 
 absl::StatusOr<std::shared_ptr<const LayoutRules>> LayoutRules::Create(const v1::Layout& layout) {

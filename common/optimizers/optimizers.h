@@ -88,6 +88,9 @@ absl::Status ChooseOptimizers(std::span<const OptimizerChoice> choices,
 absl::Status MarkWholeVariables(std::span<const v1::OptimizerSpec> optimizers,
                                 std::span<v1::VariableSpec> variables);
 
+// True if one of these complete specifications keeps averages of its variables (use_ema).
+bool KeepAverages(std::span<const v1::OptimizerSpec> optimizers);
+
 // The rules of all optimizers of a layout, which tablets share. Constant after Create, except for
 // the learning rates that the job sets.
 class LayoutRules {

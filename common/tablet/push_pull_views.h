@@ -61,6 +61,7 @@ struct PushHeaderView {
 struct PullEntryView {
   uint32_t shard = 0;
   bool rows = false;
+  bool average = false;  // the variable's average (use_ema) instead of its value, if it has one
   uint64_t count = 0;
   std::span<const uint8_t> keys;  // rows: int64, shard-local
 };

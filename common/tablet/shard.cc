@@ -199,16 +199,22 @@ void Shard::Pull(const PullEntryView& entry, v1::PullResult* result,
   if (entry.rows) {
     PullRows(entry, result, payload);
   } else {
-    PullDense(result, payload);
+    PullDense(entry, result, payload);
   }
 }
 
-void Shard::PullDense(v1::PullResult* result, std::vector<PayloadSlice>* payload) const {
+const BufferRef& Shard::Pulled(const PullEntryView& entry, const ShardBlock& block) const {
+  return entry.average && average_.has_value() ? block.slots[*average_] : block.values;
+}
+
+void Shard::PullDense(const PullEntryView& entry, v1::PullResult* result,
+                      std::vector<PayloadSlice>* payload) const {
   const size_t element = SizeOf(info_->dtype);
   const size_t piece = ShardOptions::kBlockBytes / element * element;
   for (const ShardBlock& block : blocks_.all()) {
     // A block is larger than a piece if one row is.
-    const size_t bytes = block.values->size();
+    const BufferRef& values = Pulled(entry, block);
+    const size_t bytes = values->size();
     for (size_t offset = 0; offset < bytes; offset += piece) {
       const size_t size = std::min(piece, bytes - offset);
       v1::PulledEntry* pulled = result->add_entries();
@@ -216,7 +222,7 @@ void Shard::PullDense(v1::PullResult* result, std::vector<PayloadSlice>* payload
       pulled->set_begin(static_cast<uint64_t>(block.row_begin * info_->row_elements) +
                         offset / element);
       pulled->set_count(size / element);
-      payload->push_back({block.values, offset, size});
+      payload->push_back({values, offset, size});
     }
   }
 }
@@ -233,9 +239,10 @@ void Shard::PullRows(const PullEntryView& entry, v1::PullResult* result,
     for (uint64_t i = 0; i < count; ++i) {
       const int64_t key = keys[begin + i];
       const ShardBlock& block = blocks_.BlockOf(key);
-      std::memcpy(buffer->data() + i * row_bytes,
-                  block.values->data() + static_cast<size_t>(key - block.row_begin) * row_bytes,
-                  row_bytes);
+      std::memcpy(
+          buffer->data() + i * row_bytes,
+          Pulled(entry, block)->data() + static_cast<size_t>(key - block.row_begin) * row_bytes,
+          row_bytes);
     }
     v1::PulledEntry* pulled = result->add_entries();
     pulled->set_shard(info_->shard);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -81,16 +82,23 @@ class Shard {
  private:
   Shard(std::shared_ptr<const ShardInfo> info, const OptimizerRule* rule, BufferPool* pool,
         const ShardOptions& options)
-      : info_(std::move(info)), rule_(rule), blocks_(info_, pool, options) {}
+      : info_(std::move(info)),
+        rule_(rule),
+        average_(SlotOfAverage(info_->slots)),
+        blocks_(info_, pool, options) {}
 
   absl::Status CheckSizes(const PushEntryView& entry) const;
   absl::Status CheckKeys(std::span<const uint8_t> keys) const;
-  void PullDense(v1::PullResult* result, std::vector<PayloadSlice>* payload) const;
+  // What an entry reads of a block.
+  const BufferRef& Pulled(const PullEntryView& entry, const ShardBlock& block) const;
+  void PullDense(const PullEntryView& entry, v1::PullResult* result,
+                 std::vector<PayloadSlice>* payload) const;
   void PullRows(const PullEntryView& entry, v1::PullResult* result,
                 std::vector<PayloadSlice>* payload) const;
 
   const std::shared_ptr<const ShardInfo> info_;
   const OptimizerRule* const rule_;  // null if the variable is not trainable
+  const std::optional<size_t> average_;
   ShardBlocks blocks_;
 };
 

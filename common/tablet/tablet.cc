@@ -472,6 +472,14 @@ void Tablet::Pull(uint64_t generation, uint64_t step, const PullSectionView& sec
   }
 }
 
+void TabletSnapshot::TakeAverages() {
+  for (ShardSnapshot& shard : shards) {
+    const std::optional<size_t> average = SlotOfAverage(shard.info->slots);
+    if (!average.has_value()) continue;
+    for (ShardBlock& block : shard.blocks) block.values = block.slots[*average];
+  }
+}
+
 absl::StatusOr<TabletSnapshot> Tablet::Snapshot(uint64_t watermark) {
   TabletSnapshot snapshot;
   MutexLock lock(&mu_);

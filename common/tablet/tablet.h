@@ -46,6 +46,9 @@ struct TabletSnapshot {
 
   std::unique_ptr<v1::TabletCut> cut;
   std::vector<ShardSnapshot> shards;
+
+  // Variables that have averages (use_ema) get them as their values, as at the end of Keras' fit.
+  void TakeAverages();
 };
 
 // The effects of a push besides its result, for the metrics.

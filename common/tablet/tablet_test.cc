@@ -612,6 +612,38 @@ TEST_CASE("rules of rows and of whole variables do not depend on blocks") {
        &rows);
 }
 
+TEST_CASE("a pull may ask for averages, and the last snapshot has them as values") {
+  const v1::OptimizerSpec averaging = OptimizerOf("SGD", {{"learning_rate", ConfigOf(1.0)},
+                                                          {"use_ema", ConfigOf(true)},
+                                                          {"ema_momentum", ConfigOf(0.5)}});
+  v1::VariableSpec constant = Variable("c", {2}, 7);
+  constant.set_trainable(false);
+  TestTablet tablet(Layout({Variable("w", {3, 2}, 8), constant}, averaging));
+  for (const uint64_t closure : {0, 1}) {
+    TestPush push(closure);
+    push.Dense<float>(0, {1, 2, 3, 4, 5, 6});
+    CHECK(tablet.Push(push).status() == v1::APPLIED);
+  }
+  CHECK(tablet.Pull(0) == Floats{6, 4, 2, 0, -2, -4});
+  // The first step has the weights, as in Keras.
+  const Floats averages = {6.5, 5, 3.5, 2, 0.5, -1};
+  const auto pull = [&](uint32_t shard, std::vector<int64_t> keys) {
+    PullEntryView entry{.shard = shard, .rows = !keys.empty(), .average = true};
+    entry.count = keys.size();
+    entry.keys = {reinterpret_cast<const uint8_t*>(keys.data()), keys.size() * 8};
+    return TestTablet::Values<float>(tablet.PullSlices({entry}));
+  };
+  CHECK(pull(0, {}) == averages);
+  CHECK(pull(0, {2, 0}) == Floats{0.5, -1, 6.5, 5});
+  auto snapshot = tablet->Snapshot(0);
+  REQUIRE(snapshot.ok());
+  CHECK(SnapshotValues(snapshot->shards[0]) == Floats{6, 4, 2, 0, -2, -4});
+  snapshot->TakeAverages();
+  CHECK(SnapshotValues(snapshot->shards[0]) == averages);
+  CHECK(SnapshotValues(snapshot->shards[0], 0) == averages);
+  CHECK(tablet.Pull(0) == Floats{6, 4, 2, 0, -2, -4});
+}
+
 TEST_CASE("a lazy update constrains the rows of its keys alone") {
   v1::VariableSpec matrix = Variable("w", {3, 2}, -1);
   *matrix.mutable_constraint() = ClassOf("NonNeg");

@@ -10,6 +10,7 @@
 #include "evaluator/checkpoint_evaluator.h"
 #include "proto/checkpoint.pb.h"
 #include "tests/cluster/scenario.h"
+#include "tests/cluster/trained_weights.h"
 
 namespace cohort {
 namespace {
@@ -110,6 +111,56 @@ void SurvivesKills(Body body) {
   CHECK(at_best.at("AUC") == Approx(best).margin(1e-6));
 }
 
+// True if the averages of all trained variables are also their values.
+bool HasAveragesAsValues(const std::string& checkpoint) {
+  const Weights weights = WeightsOf(checkpoint);
+  int averages = 0;
+  bool equal = true;
+  for (const auto& [name, bytes] : weights) {
+    if (name.second != "average") continue;
+    ++averages;
+    equal &= bytes == weights.at({name.first, ""});
+  }
+  CHECK(averages > 0);
+  return equal;
+}
+
+// With SwapEMAWeights, workers validate with the averages, which an evaluation beside the job finds
+// in each checkpoint. Those of the last checkpoint are its weights.
+void ValidatesAverages(Body body) {
+  std::string job = Job("0.01, use_ema: true, ema_momentum: 0.95");
+  const std::string fit = fmt::format("epochs: {}", kEpochs);
+  job.replace(job.find(fit), fit.size(), fit + ", callbacks: [SwapEMAWeights]");
+  Scenario s(body, "metrics-averages", MiniClusterOptions{.workers = 2, .job_yaml = job});
+  s.Check(s->StartAll());
+  s.Finish();
+  v1::Manifest newest;
+  const auto entry = NewestReadable(s->checkpoint_dir(), &newest);
+  REQUIRE(entry.ok());
+  REQUIRE(entry->has_value());
+  REQUIRE(newest.finished());
+  CHECK(HasAveragesAsValues((*entry)->directory));
+  CheckEqual(Evaluated((*entry)->directory), Recorded(s->log_dir(), "validation", kEpochs));
+  const auto entries = ListCheckpoints(s->checkpoint_dir());
+  REQUIRE(entries.ok());
+  int compared = 0;
+  for (const CheckpointEntry& checkpoint : *entries) {
+    const auto manifest = ReadManifest(checkpoint.manifest);
+    REQUIRE(manifest.ok());
+    // Between two epochs a validation has the state of the checkpoint.
+    if (manifest->finished() || manifest->epoch() == 0 || manifest->chief().metrics_size() > 0 ||
+        manifest->chief().pending_size() > 0) {
+      continue;
+    }
+    INFO(checkpoint.directory);
+    CHECK(!HasAveragesAsValues(checkpoint.directory));
+    CheckEqual(Evaluated(checkpoint.directory),
+               Recorded(s->log_dir(), "validation", manifest->epoch()));
+    ++compared;
+  }
+  CHECK(compared > 0);
+}
+
 using Epochs = std::map<std::string, Values>;  // "train 1", "validation 1", ...
 
 Epochs AllRecorded(Scenario* s) {
@@ -156,6 +207,8 @@ void CountsEachRecordOnce(Body body) {
 }
 
 COHORT_BOTH_BODIES("metrics of a run with kills are those of a run without", CountsEachRecordOnce)
+
+COHORT_BOTH_BODIES("workers and evaluations of checkpoints use averages", ValidatesAverages)
 
 COHORT_BOTH_BODIES("metrics of a run with kills are those of its checkpoints", SurvivesKills)
 

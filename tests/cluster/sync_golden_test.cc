@@ -48,12 +48,16 @@ data:
       - {{columns: [a, b, c], output: ids, Stack: {{}}, dtype: int64}}
       - {{columns: [p, q, r, s], output: x, Stack: {{}}, dtype: float64}}
       - {{column: y, Cast: {{dtype: float64}}}}
-fit: {{epochs: {epochs}}}
+{fit}
 strategy:
   {strategy}
   partitioner: {{FixedShards: {{num_shards: 2}}}}
 checkpoint: {{directory: checkpoints, every_steps: 0}}
 )";
+constexpr char kValidation[] = R"(
+  validation:
+    csv: {{path: {csv}, no_header: true, columns: [a, b, c, p, q, r, s, y]}}
+fit: {{epochs: {epochs}, callbacks: {callbacks}}})";
 
 json ReadSyncGolden() {
   const char* source = std::getenv("COHORT_SOURCE_DIR");
@@ -77,13 +81,24 @@ void WriteRecords(const std::string& path, int64_t records) {
   }
 }
 
+// The loss of each validation; empty: the job has no callbacks, so nothing records it.
+void CheckValidation(const v1::Manifest& newest, const json& losses) {
+  for (const v1::EpochRecord& record : newest.history()) {
+    INFO("epoch " << record.epoch());
+    CHECK(record.values().at("val_loss") ==
+          Approx(losses[record.epoch() - 1].get<double>()).epsilon(1e-9));
+  }
+}
+
 // The largest difference between the weights of the finished job and those of Keras.
-double LargestDifference(const std::string& checkpoint_dir, const json& variables) {
+double LargestDifference(const std::string& checkpoint_dir, const json& c) {
   v1::Manifest newest;
   const auto entry = NewestReadable(checkpoint_dir, &newest);
   REQUIRE(entry.ok());
   REQUIRE(entry->has_value());
   REQUIRE(newest.finished());
+  if (c.contains("val_loss")) CheckValidation(newest, c["val_loss"]);
+  const json& variables = c["variables"];
   const auto reader = CheckpointReader::Open((*entry)->directory, {});
   REQUIRE(reader.ok());
   double largest = 0;
@@ -136,16 +151,22 @@ void EqualsKeras(const Train& train, const std::string& strategy, int64_t closur
     ClusterDirectory directory("sync-golden");
     const std::string csv = directory.path() + "/records.csv";
     WriteRecords(csv, golden["records"].get<int64_t>());
-    const std::string job = fmt::format(
-        kJob, fmt::arg("seed", golden["seed"].get<int>()),
-        fmt::arg("random", "{RandomUniform: {minval: -0.5, maxval: 0.5}}"),
-        fmt::arg("optimizer", c["class_name"].get<std::string>()),
-        fmt::arg("arguments", c["config"].dump()), fmt::arg("csv", csv),
-        fmt::arg("batch", golden["batch"].get<int64_t>() / closures),
-        fmt::arg("epochs", golden["epochs"].get<int>()), fmt::arg("strategy", strategy));
+    const int epochs = golden["epochs"].get<int>();
+    const std::string fit =
+        c.contains("callbacks")
+            ? fmt::format(kValidation, fmt::arg("csv", csv), fmt::arg("epochs", epochs),
+                          fmt::arg("callbacks", c["callbacks"].dump()))
+            : fmt::format("fit: {{epochs: {}}}", epochs);
+    const std::string job =
+        fmt::format(kJob, fmt::arg("seed", golden["seed"].get<int>()),
+                    fmt::arg("random", "{RandomUniform: {minval: -0.5, maxval: 0.5}}"),
+                    fmt::arg("optimizer", c["class_name"].get<std::string>()),
+                    fmt::arg("arguments", c["config"].dump()), fmt::arg("csv", csv),
+                    fmt::arg("batch", golden["batch"].get<int64_t>() / closures),
+                    fmt::arg("fit", fit), fmt::arg("strategy", strategy));
     INFO(c["name"]);
     const std::string checkpoints = train(directory.path(), job, workers);
-    CHECK(LargestDifference(checkpoints, c["variables"]) < 1e-9);
+    CHECK(LargestDifference(checkpoints, c) < 1e-9);
   }
 }
 

@@ -103,6 +103,7 @@ CASES.update({
     "muon_excluded": ("Muon", dict(learning_rate=0.01, exclude_layers=["^x", "^v$"])),
     "sgd_ema": ("SGD", dict(learning_rate=0.1, momentum=0.9, use_ema=True, ema_momentum=0.8,
                             ema_overwrite_frequency=7)),
+    "rmsprop_ema": ("RMSprop", dict(learning_rate=0.05, use_ema=True, ema_momentum=0.9)),
     "adam_accumulation": ("Adam", dict(learning_rate=dict(
         class_name="ExponentialDecay",
         config=dict(initial_learning_rate=0.05, decay_steps=4, decay_rate=0.9)),

@@ -8,6 +8,9 @@ BATCH records, which the cluster divides among the closures of a synchronous ste
 order, 10 steps an epoch; the last one is short. Records come from golden_data.py, and the first weights
 are those of Cohort's RandomUniform for the seed of the job, so that the file has results only. float64.
 
+The cases of FIT are trained by `fit`, with averages of the weights: they also have the loss of the validation
+after each epoch, over the same records.
+
 The gradient of the embedding is dense: Keras on TensorFlow squares repeated rows of a sparse one one by
 one (keras_models.sum_equal_rows), in norms too.
 """
@@ -40,6 +43,17 @@ CASES = {
     "sgd_clipnorm": ("SGD", dict(learning_rate=0.05, clipnorm=0.25)),
     "sgd_global_clipnorm": ("SGD", dict(learning_rate=0.05, global_clipnorm=0.5)),
     "adam_global_clipnorm": ("Adam", dict(learning_rate=0.01, global_clipnorm=0.5)),
+}
+
+
+AVERAGED = ("SGD", dict(learning_rate=0.05, momentum=0.9, use_ema=True, ema_momentum=0.9))
+STOPPING = {"EarlyStopping": dict(mode="max", patience=2, restore_best_weights=True)}  # after the third epoch
+# name: the optimizer, and callbacks as a job has them
+FIT = {
+    "ends_with_averages": (*AVERAGED, []),
+    "swaps_averages": (*AVERAGED, [{"SwapEMAWeights": {}}]),
+    "restores_values": (*AVERAGED, [{"SwapEMAWeights": {}}, STOPPING]),
+    "restores_averages": (*AVERAGED, [{"SwapEMAWeights": dict(swap_on_epoch=True)}, STOPPING]),
 }
 
 
@@ -109,7 +123,23 @@ def train(class_name, arguments):
             optimizer.apply(grads, model.trainable_variables)
             losses.append(float(loss))
     assert losses[-1] < losses[0]
+    return values_of(model)
+
+
+def values_of(model):
     return {v.path: [float(w) for w in v.numpy().reshape(-1)] for v in model.trainable_variables}
+
+
+def fit(class_name, arguments, callbacks):
+    keras.backend.clear_session()
+    keras.config.set_floatx("float64")
+    model = build()
+    model.compile(optimizer=getattr(keras.optimizers, class_name)(**arguments), loss="mse")
+    ids, x, y = records()
+    made = [getattr(keras.callbacks, name)(**config) for c in callbacks for name, config in c.items()]
+    history = model.fit([ids, x], y, batch_size=BATCH, epochs=EPOCHS, shuffle=False, verbose=0,
+                        validation_data=([ids, x], y), callbacks=made)
+    return values_of(model), history.history["val_loss"]
 
 
 def main():
@@ -124,6 +154,14 @@ def main():
             assert np.abs(np.subtract(variables[kernel], plain[class_name][kernel])).max() > 1e-3, name
         cases.append({"name": name, "class_name": class_name, "config": arguments,
                       "variables": variables})
+    losses = {}
+    for name, (class_name, arguments, callbacks) in FIT.items():
+        variables, losses[name] = fit(class_name, arguments, callbacks)
+        cases.append({"name": name, "class_name": class_name, "config": arguments, "callbacks": callbacks,
+                      "val_loss": losses[name], "variables": variables})
+    assert len(losses["restores_values"]) == 3
+    differ = np.abs(np.subtract(losses["ends_with_averages"], losses["swaps_averages"]))
+    assert differ.min() > 1e-6, differ
     golden = {
         "made_by": "tests/golden/make_sync_golden.py",
         "versions": {"keras": keras.__version__, "tensorflow": tf.__version__,

@@ -11,7 +11,7 @@ COHORT_CALLBACKS(COHORT_DECLARE)
 const ClassRegistry<CallbackClass>& Callbacks() {
 #define COHORT_DEFINE(Name) Name##Callback(),
   static const auto& callbacks = *new ClassRegistry<CallbackClass>(
-      "callback", SchemaSet::Spelling::kExact, "SwapEMAWeights", {COHORT_CALLBACKS(COHORT_DEFINE)});
+      "callback", SchemaSet::Spelling::kExact, "", {COHORT_CALLBACKS(COHORT_DEFINE)});
 #undef COHORT_DEFINE
   return callbacks;
 }

@@ -11,6 +11,7 @@
   X(ModelCheckpoint)        \
   X(ReduceLROnPlateau)      \
   X(RemoteMonitor)          \
+  X(SwapEMAWeights)         \
   X(TensorBoard)            \
   X(TerminateOnNaN)
 
