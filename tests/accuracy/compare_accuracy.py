@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Accuracy of jobs that a local cluster of 3 workers and 2 parameter servers trains, beside Keras on the same records.
+"""Accuracy of jobs that a local cluster of 3 workers and 2 parameter servers, or one process, trains, beside Keras on the
+same records.
 
     tests/accuracy/compare_accuracy.py --build build/release --python build/venv-keras/bin/python
 
-Trains each job with several seeds in mode async and in mode sync, and the same model, records and epochs with Keras in
-one process. Prints the validation accuracies of all seeds. Fails if the mean of a mode is more than the margin of the
-job below that of Keras. The interpreter needs keras and tensorflow.
+Trains each job with several seeds in mode async, in mode sync and in one process, and the same model, records and epochs
+with Keras in one process. Prints the validation accuracies of all seeds. Fails if the mean of a mode is more than the
+margin of the job below that of Keras. The interpreter needs keras and tensorflow.
 """
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -17,10 +19,11 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-BATCH = 64
-NAMES = ["mnist_cnn", "mobilenet_folder", "mobilenet_tfrecord"]
-# mode -> (strategy, closures in a step): a global batch of sync is about as large as Keras' batch.
-MODES = {"async": ("{mode: async}", 1), "sync": ("{mode: sync, closures_per_step: 3}", 3)}
+NAMES = ["mnist_cnn", "mobilenet_folder", "mobilenet_tfrecord", "imdb_lstm", "imdb_lstm_few"]
+LOCAL = ["local", "--ps", "2", "--workers", "3"]
+# mode -> (command, strategy, closures in a step): a global batch of sync is about as large as Keras' batch.
+MODES = {"async": (LOCAL, "{mode: async}", 1), "sync": (LOCAL, "{mode: sync, closures_per_step: 3}", 3),
+         "one_device": (["train"], "{name: one_device}", 1)}
 
 
 MOBILENET = """name: small_mobilenet
@@ -51,16 +54,22 @@ def example(name):
         return f.read()
 
 
-def with_seed(job, seed, mode):
-    """The text of a job, with another seed and mode."""
-    strategy, closures = MODES[mode]
-    batch = BATCH // closures
-    for old, new in (("seed: 1\n", "seed: %d\n" % seed), ("batch_size: %d\n" % BATCH, "batch_size: %d\n" % batch),
-                     ("\ncheckpoint:", "\nstrategy: %s\n\ncheckpoint:" % strategy)):
+def changed(job, changes):
+    """The text of a job, in which the first place of each text is another one."""
+    for old, new in changes.items():
         if old not in job:
             sys.exit("the job has no %r" % old)
         job = job.replace(old, new, 1)
     return job
+
+
+def with_seed(job, seed, mode):
+    """The text of a job, with another seed and mode."""
+    _, strategy, closures = MODES[mode]
+    batch = int(re.search(r"^  batch_size: (\d+)$", job, re.M).group(1))
+    return changed(job, {"seed: 1\n": "seed: %d\n" % seed,
+                         "batch_size: %d\n" % batch: "batch_size: %d\n" % (batch // closures),
+                         "\ncheckpoint:": "\nstrategy: %s\n\ncheckpoint:" % strategy})
 
 
 def train_cohort(build, directory, job, seed, mode):
@@ -68,11 +77,11 @@ def train_cohort(build, directory, job, seed, mode):
     with open(path, "w", encoding="utf-8") as f:
         f.write(with_seed(job, seed, mode))
     done = subprocess.run(
-        [os.path.join(build, "bin", "cohort"), "local", "--fresh", "--ps", "2", "--workers", "3", "--checkpoint_dir",
+        [os.path.join(build, "bin", "cohort"), *MODES[mode][0], "--fresh", "--checkpoint_dir",
          os.path.join(directory, "ckpt"), "--log_dir", logs, "--run_dir", os.path.join(directory, "run"), path],
         capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        sys.exit("cohort local ended with %d:\n%s\n%s" % (done.returncode, done.stdout, done.stderr))
+        sys.exit("cohort ended with %d:\n%s\n%s" % (done.returncode, done.stdout, done.stderr))
     with open(os.path.join(logs, "metrics.jsonl"), encoding="utf-8") as f:
         records = [json.loads(line) for line in f]
     return [r for r in records if r["set"] == "validation" and r["kind"] == "epoch"][-1]["accuracy"]
@@ -90,6 +99,11 @@ def jobs_of(python, directory, names):
     jobs = {}
     if "mnist_cnn" in names:
         jobs["mnist_cnn"] = (example("mnist_cnn.yaml"), ["keras_mnist_cnn.py"], 0.01)
+    if "imdb_lstm" in names:
+        jobs["imdb_lstm"] = (example("imdb_lstm.yaml"), ["keras_imdb_lstm.py"], 0.01)
+    if "imdb_lstm_few" in names:  # so few reviews that no model becomes perfect
+        text = changed(example("imdb_lstm.yaml"), {"records: 12800": "records: 1600", "epochs: 6": "epochs: 24"})
+        jobs["imdb_lstm_few"] = (text, ["keras_imdb_lstm.py", "--records", "1600", "--epochs", "24"], 0.01)
     if "mobilenet_folder" in names or "mobilenet_tfrecord" in names:
         images = os.path.join(directory, "images")
         output([python, os.path.join(ROOT, "tests", "data", "make_image_files.py"), images, "--images", "10000"])
@@ -110,6 +124,7 @@ def main():
     parser.add_argument("--python", default="build/venv-keras/bin/python")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--jobs", nargs="+", default=NAMES, choices=NAMES)
+    parser.add_argument("--modes", nargs="+", default=list(MODES), choices=MODES)
     args = parser.parse_args()
     failed = False
     known = {}  # accuracies of Keras by command
@@ -122,7 +137,7 @@ def main():
                                                 str(seed)]).split()[-1]) for seed in seeds]
             keras = known[command]
             print("%s: Keras %s" % (name, " ".join("%.4f" % a for a in keras)), flush=True)
-            for mode in MODES:
+            for mode in args.modes:
                 ours = [train_cohort(args.build, directory, job, seed, mode) for seed in seeds]
                 difference = statistics.mean(ours) - statistics.mean(keras)
                 failed = failed or difference < -margin
