@@ -11,7 +11,6 @@
 #include "common/data/fingerprint.h"
 #include "common/model/callbacks/averages.h"
 #include "common/model/model_builder.h"
-#include "common/optimizers/optimizer_rules.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/parameter_server.pb.h"
 
@@ -37,24 +36,7 @@ absl::Status NotOfCheckpoint(const absl::Status& status) {
   return WithExitCode(FailedPrecondition("{}", std::string(status.message())), ExitCodeOf(status));
 }
 
-// No optimizer updates them here, so they have no slots.
-absl::StatusOr<std::unique_ptr<LocalVariables>> VariablesOf(const Program& program) {
-  std::vector<v1::VariableSpec> specs;
-  for (const VariableDecl& decl : program.variables) {
-    v1::VariableSpec& spec = specs.emplace_back();
-    spec.set_name(decl.name);
-    spec.set_dtype(static_cast<v1::DType>(decl.type.dtype));
-    for (const Dim& dim : decl.type.dims) spec.add_dims(dim.size);
-    spec.mutable_initializer()->set_class_name("Zeros");
-  }
-  return LocalVariables::Create(specs, {});
-}
-
 }  // namespace
-
-std::string SlotToRead(const CheckpointReader& reader, const std::string& variable, bool averages) {
-  return averages && reader.Find(variable, kAverageSlot) != nullptr ? kAverageSlot : "";
-}
 
 CheckpointEvaluator::CheckpointEvaluator(const Options& options) : options_(options) {}
 CheckpointEvaluator::~CheckpointEvaluator() = default;
@@ -87,35 +69,17 @@ absl::Status CheckpointEvaluator::OpenJob(const v1::Manifest& manifest) {
   reader.batch_size = job->batch_size;
   reader.threads = options_.data.threads;
   COHORT_ASSIGN_OR_RETURN(job->reader, BatchReader::Leased(job->dataset, *validation, reader));
-  COHORT_ASSIGN_OR_RETURN(job->variables, VariablesOf(model.eval));
-  CompileOptions compile;
-  compile.intra_op_threads = options_.threads;
-  COHORT_ASSIGN_OR_RETURN(job->executable, Executable::Compile(std::move(model.eval), compile));
-  COHORT_ASSIGN_OR_RETURN(job->access, job->variables->ForProgram(job->executable->program()));
+  COHORT_ASSIGN_OR_RETURN(job->model,
+                          RestoredModel::Create(std::move(model.eval), options_.threads));
   job_ = std::move(job);
   batch_ = {};
   return absl::OkStatus();
 }
 
-absl::Status CheckpointEvaluator::Restore(const CheckpointReader& reader) {
-  return job_->variables->tablet()->Fill(
-      [&](const ShardInfo& shard, int, int64_t row, int64_t rows, std::span<uint8_t> out) {
-        if (options_.on_progress) options_.on_progress();
-        return reader.ReadRows(shard.variable, SlotToRead(reader, shard.variable, job_->averages),
-                               shard.dtype, static_cast<uint64_t>(row), static_cast<uint64_t>(rows),
-                               out);
-      });
-}
-
 absl::Status CheckpointEvaluator::RunBatch(uint64_t begin, uint64_t end) {
-  Executable& executable = *job_->executable;
   COHORT_RETURN_IF_ERROR(job_->reader->Read(0, begin, end, &batch_));
-  COHORT_RETURN_IF_ERROR(executable.Bind(batch_.tensors));
-  COHORT_RETURN_IF_ERROR(executable.Prepare(RandomKey{}));
-  const PullBatch pull{0, 0, executable.pulls()};
-  COHORT_RETURN_IF_ERROR(job_->access->Exchange(nullptr, &pull).status());
-  COHORT_RETURN_IF_ERROR(executable.Run());
-  metrics_.Add(executable);
+  COHORT_RETURN_IF_ERROR(job_->model->Run(batch_.tensors));
+  metrics_.Add(job_->model->executable());
   return absl::OkStatus();
 }
 
@@ -126,7 +90,8 @@ absl::StatusOr<CheckpointEvaluator::Evaluation> CheckpointEvaluator::Evaluate(
                           CheckpointReader::Open(manifest, CheckpointReader::Options()));
   const v1::Manifest& read = reader->manifest();
   COHORT_RETURN_IF_ERROR(NotOfCheckpoint(OpenJob(read)));
-  COHORT_RETURN_IF_ERROR(Annotate(Restore(*reader), manifest));
+  COHORT_RETURN_IF_ERROR(
+      Annotate(job_->model->Restore(*reader, job_->averages, options_.on_progress), manifest));
   metrics_.Clear();
   const uint64_t records = job_->dataset->num_records();
   for (uint64_t at = 0; at < records; at += job_->batch_size) {
@@ -143,7 +108,7 @@ absl::StatusOr<CheckpointEvaluator::Evaluation> CheckpointEvaluator::Evaluate(
   const bool mid_epoch = read.chief().metrics_size() > 0 || read.chief().pending_size() > 0;
   evaluation.record.epoch = read.epoch() + (mid_epoch ? 1 : 0);
   evaluation.record.step = read.step();
-  for (const MetricState& metric : metrics_.States(job_->executable->program())) {
+  for (const MetricState& metric : metrics_.States(job_->model->executable().program())) {
     evaluation.record.metrics.emplace_back(metric.name, metric.Value());
   }
   evaluation.record.seconds =

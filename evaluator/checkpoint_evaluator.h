@@ -9,23 +9,16 @@
 #include <string>
 
 #include "common/data/dataset.h"
-#include "common/exec/executable.h"
-#include "common/exec/local_variables.h"
 #include "common/exec/metric_fold.h"
 #include "common/report/reporter.h"
+#include "evaluator/restored_model.h"
 
 namespace cohort {
-
-class CheckpointReader;
 
 namespace v1 {
 class JobSpec;
 class Manifest;
 }  // namespace v1
-
-// Where a checkpoint has the weights of a variable: the slot of its average, if `averages` are used
-// and it has one, and else "" (its values).
-std::string SlotToRead(const CheckpointReader& reader, const std::string& variable, bool averages);
 
 // Evaluates checkpoints in this process. It reads the job from the manifest, rebuilds the model,
 // restores the weights from any layout, and reads every example of the validation set once. It
@@ -60,13 +53,10 @@ class CheckpointEvaluator {
     std::unique_ptr<BatchReader> reader;
     uint32_t batch_size = 0;
     bool averages = false;  // are used instead of values (SwapEMAWeights)
-    std::unique_ptr<Executable> executable;
-    std::unique_ptr<LocalVariables> variables;
-    std::unique_ptr<VariableAccess> access;
+    std::unique_ptr<RestoredModel> model;
   };
 
   absl::Status OpenJob(const v1::Manifest& manifest);
-  absl::Status Restore(const CheckpointReader& reader);
   absl::Status RunBatch(uint64_t begin, uint64_t end);
 
   const Options options_;

@@ -15,6 +15,7 @@
 #include "common/model/callbacks/averages.h"
 #include "common/os/directory.h"
 #include "evaluator/checkpoint_evaluator.h"
+#include "evaluator/restored_model.h"
 #include "proto/checkpoint.pb.h"
 
 namespace cohort {

@@ -439,6 +439,7 @@ TEST_CASE("every differentiable op is in the table") {
   for (const OpSchema& schema : AllOps()) {
     INFO(schema.name);
     if (IsLastDerivative(schema.name)) continue;
+    if (schema.name == "external") continue;  // another process computes it: external_step_test.py
     if (schema.gradient != nullptr) REQUIRE(tested.contains(schema.name));
   }
 }

@@ -287,4 +287,16 @@ Expr SimpleRnn(Expr x, Expr kernel, const RecurrenceOptions& options) {
   return Recurrence("simple_rnn", {x, kernel}, options)[0];
 }
 
+Expr External(std::span<const Expr> inputs, const ExternalOptions& options) {
+  for (const Expr& input : inputs) {
+    if (!input.valid()) return Expr();
+  }
+  return inputs[0].builder()->OpOutputs("external", inputs,
+                                        {{"columns", options.columns},
+                                         {"results", options.results},
+                                         {"names", options.names},
+                                         {"training", options.training},
+                                         {"seed", options.seed}})[0];
+}
+
 }  // namespace cohort

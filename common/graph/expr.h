@@ -171,6 +171,17 @@ LstmExprs Lstm(Expr x, Expr kernel, const RecurrenceOptions& options);
 Expr Gru(Expr x, Expr kernel, Expr bias, const RecurrenceOptions& options);
 Expr SimpleRnn(Expr x, Expr kernel, const RecurrenceOptions& options);
 
+// A step that another process computes. The inputs are `columns` of records, then variables; result
+// 0 of each record is the mean loss.
+struct ExternalOptions {
+  int64_t columns = 1;
+  int64_t results = 1;
+  std::string names;  // one for each input, as JSON
+  bool training = false;
+  int64_t seed = 0;
+};
+Expr External(std::span<const Expr> inputs, const ExternalOptions& options);
+
 }  // namespace cohort
 
 #endif  // COHORT_COMMON_GRAPH_EXPR_H_

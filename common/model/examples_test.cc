@@ -66,7 +66,6 @@ std::vector<std::string> KeysOf(const FieldDescriptor* field) {
   if (name == "validation_epochs") return {"validation_freq"};
   if (name == "balance_classes") return {"class_weight"};
   if (message == "MetricSpec") return {};
-  if (message == "ModelSpec" && name == "output_names") return {"keras_json"};
   if (message == "OutputLoss") return {"loss_weights"};
   if (name == "losses") return {"loss"};
   if (name == "labels" && message == "DatasetSpec") return {"label"};

@@ -54,6 +54,9 @@ absl::Status JobReader::ReadJob(const YAML::Node& node, v1::JobSpec* job) {
   COHORT_RETURN_IF_ERROR(ReadEntries(model, "", job));
   COHORT_RETURN_IF_ERROR(ReadEntries(others, "", job));
   if (from.has_value()) COHORT_RETURN_IF_ERROR(ReadInitFrom(*from, job));
+  if (!model_.traced().empty() && !job->has_initial_weights()) {
+    job->mutable_initial_weights()->set_path(model_.traced());
+  }
   if (compiles) return absl::OkStatus();
   return ReadMessage(YAML::Node(YAML::NodeType::Map), "compile", job->mutable_compile());
 }

@@ -613,4 +613,21 @@ absl::StatusOr<std::vector<FeatureType>> DeclaredFeatures(const v1::JobSpec& job
   return features;
 }
 
+absl::StatusOr<ModelSummary> SummarizeModel(const v1::ModelSpec& model) {
+  v1::JobSpec job;
+  *job.mutable_model() = model;
+  job.mutable_data()->set_batch_size(1);
+  job.mutable_compile()->mutable_loss_class()->set_class_name("MeanSquaredError");
+  const int outputs = std::max(model.outputs_size(), 1);
+  for (int i = 0; i < outputs; ++i) {
+    job.mutable_data()->mutable_train()->add_labels(fmt::format("label {}", i));
+  }
+  COHORT_ASSIGN_OR_RETURN(const DType floatx, FloatX(model));
+  COHORT_ASSIGN_OR_RETURN(const std::vector<FeatureType> features, DeclaredFeatures(job));
+  COHORT_ASSIGN_OR_RETURN(const LayerGraph graph, MakeLayerGraph(job, features, nullptr));
+  ProgramMaker predict(job, nullptr, graph, features, nullptr, floatx, Mode::kPredict);
+  COHORT_RETURN_IF_ERROR(predict.Make().status());
+  return Summarize(graph, predict.rows(), floatx);
+}
+
 }  // namespace cohort

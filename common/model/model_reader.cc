@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/model/layers/layer.h"
+#include "common/model/traced_model.h"
 #include "proto/job.pb.h"
 
 namespace cohort {
@@ -31,6 +32,7 @@ absl::Status ModelReader::Read(const YAML::Node& node, const std::string& path,
       const auto entries,
       Entries(node, "`model`", "model: {sequential: [Flatten, {Dense: {units: 10}}]}"));
   const Entry* keras_json = nullptr;
+  const Entry* traced = nullptr;
   bool has_dtype = false;
   for (const Entry& entry : entries) {
     if (entry.key == "sequential" || entry.key == "functional") {
@@ -40,16 +42,19 @@ absl::Status ModelReader::Read(const YAML::Node& node, const std::string& path,
       COHORT_RETURN_IF_ERROR(ReadLayers(entry, entry.key == "functional", model));
     } else if (entry.key == "keras_json") {
       if (!entry.value.IsNull()) keras_json = &entry;
+    } else if (entry.key == "traced") {
+      if (!entry.value.IsNull()) traced = &entry;
     } else if (entry.key == "name" || entry.key == "dtype" || entry.key == "outputs" ||
-               entry.key == "devices") {
+               entry.key == "output_names" || entry.key == "devices") {
       has_dtype = has_dtype || (entry.key == "dtype" && !entry.value.IsNull());
       COHORT_RETURN_IF_ERROR(ReadEntries({entry}, path, model));
     } else {
-      return UnknownKey(
-          entry.line, entry.key, "`model`",
-          {"name", "dtype", "sequential", "functional", "keras_json", "outputs", "devices"});
+      return UnknownKey(entry.line, entry.key, "`model`",
+                        {"name", "dtype", "sequential", "functional", "keras_json", "traced",
+                         "outputs", "output_names", "devices"});
     }
   }
+  if (traced != nullptr) COHORT_RETURN_IF_ERROR(ReadTraced(*traced, has_dtype, model));
   if (keras_json != nullptr) {
     if (!has_dtype) model->clear_dtype();
     COHORT_RETURN_IF_ERROR(ReadKerasJson(*keras_json, model));
@@ -75,6 +80,33 @@ absl::Status ModelReader::ReadKerasJson(const Entry& entry, v1::ModelSpec* model
   if (!json.ok()) return Annotate(json.status(), fmt::format("{}:{}", file(), entry.line));
   keras_json_.emplace(*std::move(json));
   COHORT_ASSIGN_OR_RETURN(json_layers_, keras_json_->SetModel(model));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::ModelSpec> ReadModelJson(const std::string& json, const std::string& file) {
+  JobLines lines{.file = file, .keys = {}};
+  v1::ModelSpec model;
+  try {
+    COHORT_RETURN_IF_ERROR(ModelReader(&lines).Read(YAML::Load(json), "model", &model));
+  } catch (const YAML::Exception& error) {
+    return InvalidArgument("{}:{}: not JSON: {}", file, error.mark.line + 1, error.msg);
+  }
+  return model;
+}
+
+absl::Status ModelReader::ReadTraced(const Entry& entry, bool has_dtype, v1::ModelSpec* model) {
+  if (!model->layers().empty() || !model->outputs().empty()) {
+    return Error(entry.line, "a model has either `traced` or layers and outputs in the job file");
+  }
+  Note("model.layers", entry.line);
+  COHORT_ASSIGN_OR_RETURN(traced_, Text(entry.value, "model.traced"));
+  const std::filesystem::path path = std::filesystem::path(file()).parent_path() / traced_;
+  const auto traced = ReadTracedModel(path.string());
+  if (!traced.ok()) return Annotate(traced.status(), fmt::format("{}:{}", file(), entry.line));
+  COHORT_ASSIGN_OR_RETURN(v1::ModelSpec own, ReadModelJson(traced->layers, traced->path));
+  if (has_dtype) own.clear_dtype();
+  if (!model->name().empty()) own.clear_name();
+  model->MergeFrom(own);
   return absl::OkStatus();
 }
 

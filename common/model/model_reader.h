@@ -17,7 +17,7 @@ namespace cohort {
 
 struct LayerClass;
 
-// Reads `model`: its layers, or the file of Keras' JSON that has them.
+// Reads `model`: its layers, or the file that has them: Keras' JSON, or a traced model.
 class ModelReader : public ClassReader {
  public:
   using ClassReader::ClassReader;
@@ -28,11 +28,14 @@ class ModelReader : public ClassReader {
   const std::vector<std::string>& outputs() const { return outputs_; }
   // The JSON that the model was read from; null: the layers are in the job file.
   const KerasJsonFile* keras_json() const { return keras_json_ ? &*keras_json_ : nullptr; }
+  // The file of the traced model, as the job names it; "": the model has none.
+  const std::string& traced() const { return traced_; }
   // The layers in Keras' JSON; empty if they are in the job file.
   std::vector<ModelLayer> TakeJsonLayers() { return std::move(json_layers_); }
 
  private:
   absl::Status ReadKerasJson(const Entry& entry, v1::ModelSpec* model);
+  absl::Status ReadTraced(const Entry& entry, bool has_dtype, v1::ModelSpec* model);
   absl::Status ReadLayers(const Entry& entry, bool functional, v1::ModelSpec* model);
   absl::Status ReadLayer(const YAML::Node& item, bool functional, v1::ModelSpec* model);
   absl::Status ReadShares(const Entry& entry, const std::string& path, const ClassNode& node,
@@ -47,7 +50,12 @@ class ModelReader : public ClassReader {
   std::vector<std::string> outputs_ = {""};
   std::optional<KerasJsonFile> keras_json_;
   std::vector<ModelLayer> json_layers_;
+  std::string traced_;
 };
+
+// Reads a model whose keys are JSON, as a traced model has them; `file` names it in errors. Errors:
+// InvalidArgument with the line.
+absl::StatusOr<v1::ModelSpec> ReadModelJson(const std::string& json, const std::string& file);
 
 }  // namespace cohort
 

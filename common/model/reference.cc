@@ -1,8 +1,11 @@
 #include "common/model/reference.h"
 
+#include <absl/strings/ascii.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "common/data/source_class.h"
 #include "common/data/transform_class.h"
@@ -20,6 +23,8 @@
 namespace cohort {
 
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 // "x2=1, axis=none"
 std::string ArgumentsOf(const LayerClass& operation) {
@@ -49,32 +54,75 @@ std::string OperationReference() {
   return text;
 }
 
+// All kinds but the operations, in the order of the reference.
+struct Kind {
+  const char* heading;
+  const SchemaSet& classes;
+};
+
+std::vector<Kind> Kinds() {
+  return {{"Layers", Layers()},
+          {"Cells", CellSchemas()},
+          {"Activations", Activations()},
+          {"Initializers", InitializerSchemas()},
+          {"Regularizers", RegularizerSchemas()},
+          {"Constraints", ConstraintSchemas()},
+          {"Losses", Losses()},
+          {"Metrics", Metrics()},
+          {"Callbacks", CallbackSchemas()},
+          {"Optimizers", OptimizerSchemas()},
+          {"Schedules", ScheduleSchemas()},
+          {"Partitioners", PartitionerSchemas()},
+          {"Sources", Sources()},
+          {"Transforms", Transforms()}};
+}
+
+Json JsonOf(const ClassSchema& schema) {
+  Json arguments = Json::object();
+  for (const Argument& argument : schema.arguments) {
+    Json& entry = arguments[argument.name] = Json::object();
+    if (argument.planned) entry["planned"] = true;
+    if (!argument.required) entry["default"] = ConfigText(argument.default_value);
+    if (!argument.choices.empty()) entry["choices"] = argument.choices;
+  }
+  Json entry = {{"arguments", std::move(arguments)}};
+  if (!schema.aliases.empty()) entry["aliases"] = schema.aliases;
+  return entry;
+}
+
+Json JsonOf(const LayerClass& layer) {
+  Json entry = JsonOf(layer.schema);
+  entry["call"] = layer.call;
+  entry["inputs"] = {layer.min_inputs, layer.max_inputs};
+  return entry;
+}
+
 }  // namespace
 
 std::string ClassReference() {
-  const struct {
-    const char* heading;
-    const SchemaSet& classes;
-  } kinds[] = {{"Layers", Layers()},
-               {"Cells", CellSchemas()},
-               {"Activations", Activations()},
-               {"Initializers", InitializerSchemas()},
-               {"Regularizers", RegularizerSchemas()},
-               {"Constraints", ConstraintSchemas()},
-               {"Losses", Losses()},
-               {"Metrics", Metrics()},
-               {"Callbacks", CallbackSchemas()},
-               {"Optimizers", OptimizerSchemas()},
-               {"Schedules", ScheduleSchemas()},
-               {"Partitioners", PartitionerSchemas()},
-               {"Sources", Sources()},
-               {"Transforms", Transforms()}};
   std::string text;
-  for (const auto& kind : kinds) {
+  for (const Kind& kind : Kinds()) {
     text += fmt::format("{}## {}\n", text.empty() ? "" : "\n", kind.heading);
     for (const ClassSchema* schema : kind.classes.Schemas()) text += "\n" + ReferenceOf(*schema);
   }
   return text + "\n" + OperationReference();
+}
+
+std::string ClassReferenceJson() {
+  Json reference = Json::object();
+  for (const Kind& kind : Kinds()) {
+    Json& classes = reference[absl::AsciiStrToLower(kind.heading)] = Json::object();
+    for (const ClassSchema* schema : kind.classes.Schemas())
+      classes[schema->name] = JsonOf(*schema);
+  }
+  const std::pair<const char*, ClassRegistry<LayerClass>&> layers[] = {
+      {"layers", Layers()}, {"operations", Operations()}};
+  for (const auto& [name, classes] : layers) {
+    for (const ClassSchema* schema : classes.Schemas()) {
+      reference[name][schema->name] = JsonOf(**classes.Find(schema->name));
+    }
+  }
+  return reference.dump() + "\n";
 }
 
 }  // namespace cohort

@@ -1,6 +1,8 @@
 #ifndef COHORT_COMMON_MODEL_SUMMARY_H_
 #define COHORT_COMMON_MODEL_SUMMARY_H_
 
+#include <absl/status/statusor.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -8,6 +10,10 @@
 #include "common/tensor/tensor.h"
 
 namespace cohort {
+
+namespace v1 {
+class ModelSpec;
+}
 
 // The contents of Keras' model.summary().
 struct ModelSummary {
@@ -27,6 +33,10 @@ struct ModelSummary {
   int64_t param_bytes = 0;
   int64_t frozen_params = 0;
 };
+
+// Returns the layers of a model that stands alone, without data or loss. Errors: those of
+// BuildModel; InvalidArgument if an Input declares no shape.
+absl::StatusOr<ModelSummary> SummarizeModel(const v1::ModelSpec& model);
 
 // Formats a table like that of Keras:
 //

@@ -1,4 +1,5 @@
-// Compares every optimizer and variant with the results of Keras 3 for the same gradients
+// Compares every optimizer and variant with the results of Keras 3, or PyTorch, for the same
+// gradients
 // (tests/golden/make_optimizer_golden.py has the formulas; `lazy` against its NumPy reference).
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -19,14 +20,22 @@ namespace {
 
 using nlohmann::json;
 
+json ReadGolden(const std::string& name) {
+  const char* source = std::getenv("COHORT_SOURCE_DIR");
+  std::ifstream file((source != nullptr ? std::string(source) : ".") + "/tests/golden/" + name);
+  json golden = json::parse(file, nullptr, false);
+  REQUIRE(golden.is_object());
+  return golden;
+}
+
+// Keras' results, and those of PyTorch for the optimizers that have its formulas.
 const json& Golden() {
   static const json golden = [] {
-    const char* source = std::getenv("COHORT_SOURCE_DIR");
-    const std::string root = source != nullptr ? source : ".";
-    std::ifstream file(root + "/tests/golden/optimizers.json");
-    return json::parse(file, nullptr, false);
+    json all = ReadGolden("optimizers.json");
+    const json torch = ReadGolden("optimizers_torch.json");
+    for (const json& c : torch["cases"]) all["cases"].push_back(c);
+    return all;
   }();
-  REQUIRE(golden.is_object());
   return golden;
 }
 

@@ -279,6 +279,15 @@ std::vector<RuleCase> RuleCases() {
       {"Nadam", {decay}},
       {"ScheduleFreeAdamW", {}},
       {"ScheduleFreeAdamW", {{"warmup_steps", ConfigOf(3)}, decay}},
+      {"TorchAdagrad", {{"lr_decay", ConfigOf(0.1)}, decay}},
+      {"TorchAdam", {decay}},
+      {"TorchAdam", {{"amsgrad", ConfigOf(true)}}},
+      {"TorchAdamW", {decay}},
+      {"TorchRMSprop", {}},
+      {"TorchRMSprop", {{"momentum", ConfigOf(0.5)}, {"centered", ConfigOf(true)}, decay}},
+      {"TorchSGD", {decay}},
+      {"TorchSGD", {{"momentum", ConfigOf(0.9)}, {"dampening", ConfigOf(0.1)}, decay}},
+      {"TorchSGD", {{"momentum", ConfigOf(0.9)}, {"nesterov", ConfigOf(true)}}},
   };
 }
 

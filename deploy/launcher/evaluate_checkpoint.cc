@@ -9,9 +9,9 @@
 #include "common/base/flags.h"
 #include "common/base/printable.h"
 #include "common/base/status.h"
+#include "common/checkpoint/find_checkpoint.h"
 #include "common/os/child_process.h"
 #include "common/os/signals.h"
-#include "deploy/launcher/inspect_checkpoint.h"
 
 namespace cohort {
 

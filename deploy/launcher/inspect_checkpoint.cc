@@ -6,14 +6,18 @@
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/checkpoint/best_checkpoint.h"
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/manifest.h"
+#include "common/data/dataset.h"
+#include "common/model/job_file.h"
+#include "common/model/layers/layer_names.h"
 #include "common/placement/shard_plan.h"
 #include "common/report/progress.h"
 #include "proto/checkpoint.pb.h"
@@ -22,8 +26,6 @@ namespace cohort {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr char kBestName[] = "best";  // stands next to the checkpoints of a directory
 
 std::string Head(const std::string& path, const v1::Manifest& manifest) {
   const auto seconds = static_cast<std::time_t>(manifest.unix_micros() / 1'000'000);
@@ -37,16 +39,6 @@ std::string Head(const std::string& path, const v1::Manifest& manifest) {
       path, manifest.job(), manifest.step(), manifest.epoch(),
       manifest.finished() ? "; the job is done" : "", fmt::gmtime(seconds),
       manifest.cohort_version(), manifest.timeline(), manifest.generation(), manifest.cut());
-}
-
-// Appends a line to `text` for each checkpoint that is not complete.
-RefusedCallback LinesInto(std::string* text) {
-  return [text](const std::string& manifest, const absl::Status& why) {
-    const std::string message(why.message());
-    const bool names_it = message.starts_with(fs::path(manifest).parent_path().string());
-    *text += names_it ? fmt::format("refused: {}\n", message)
-                      : fmt::format("refused: {}: {}\n", manifest, message);
-  };
 }
 
 // Returns the metric of this checkpoint's validation, and the best checkpoint of its job.
@@ -137,43 +129,94 @@ std::string Others(const std::string& chosen) {
   return text;
 }
 
-absl::StatusOr<std::string> FindBestIn(const std::string& directory, std::string* refused) {
-  COHORT_ASSIGN_OR_RETURN(const auto best, FindBest(directory, LinesInto(refused)));
-  if (best.has_value()) return (fs::path(directory) / best->checkpoint()).string();
-  return NotFound(
-      "{} has no best checkpoint: its job has no `keep_best`, or none was validated and is whole",
-      directory);
+// ---- InspectCheckpointJson
+
+using Json = nlohmann::ordered_json;
+
+Json ConfigJson(const v1::ConfigValue& value);
+
+// In the order of their names, because maps of protobuf have none.
+Json ArgumentsJson(const google::protobuf::Map<std::string, v1::ConfigValue>& arguments) {
+  std::map<std::string, const v1::ConfigValue*> sorted;
+  for (const auto& [name, value] : arguments) sorted[name] = &value;
+  Json json = Json::object();
+  for (const auto& [name, value] : sorted) json[name] = ConfigJson(*value);
+  return json;
+}
+
+Json ConfigJson(const v1::ConfigValue& value) {
+  switch (value.value_case()) {
+    case v1::ConfigValue::kB:
+      return value.b();
+    case v1::ConfigValue::kI:
+      return value.i();
+    case v1::ConfigValue::kF:
+      return value.f();
+    case v1::ConfigValue::kS:
+      return value.s();
+    case v1::ConfigValue::kList: {
+      Json list = Json::array();
+      for (const v1::ConfigValue& item : value.list().values()) list.push_back(ConfigJson(item));
+      return list;
+    }
+    case v1::ConfigValue::kObject:
+      return {{"class_name", value.object().class_name()},
+              {"config", ArgumentsJson(value.object().config())}};
+    default:
+      return nullptr;
+  }
+}
+
+template <typename Repeated>
+Json ListJson(const Repeated& items) {
+  Json list = Json::array();
+  for (const auto& item : items) list.push_back(item);
+  return list;
+}
+
+Json ModelJson(const v1::ModelSpec& model) {
+  const bool sequential =
+      std::none_of(model.layers().begin(), model.layers().end(),
+                   [](const v1::LayerSpec& layer) { return layer.inputs_size() > 0; });
+  LayerNames names;
+  Json layers = Json::array();
+  std::string last;
+  for (const v1::LayerSpec& layer : model.layers()) {
+    Json inputs = ListJson(layer.inputs());
+    if (sequential && !last.empty()) inputs.push_back(last);
+    last = layer.name().empty() ? names.Next(layer.class_name()) : layer.name();
+    layers.push_back({{"class_name", layer.class_name()},
+                      {"name", last},
+                      {"inputs", std::move(inputs)},
+                      {"shares", layer.shares()},
+                      {"masks", ListJson(layer.masks())},
+                      {"config", ArgumentsJson(layer.config())}});
+  }
+  Json outputs = ListJson(model.outputs());
+  if (outputs.empty()) outputs.push_back(last);
+  return {
+      {"name", model.name().empty() ? (sequential ? "sequential" : "functional") : model.name()},
+      {"dtype", model.dtype()},
+      {"outputs", std::move(outputs)},
+      {"output_names", ListJson(model.output_names())},
+      {"functional", std::move(layers)}};
+}
+
+Json TransformsJson(const v1::DatasetSpec& dataset) {
+  Json transforms = Json::array();
+  for (const v1::ColumnTransform& transform : dataset.transforms()) {
+    transforms.push_back(
+        {{"column", transform.column()},
+         {"columns", ListJson(transform.columns())},
+         {"output", transform.output().empty() ? transform.column() : transform.output()},
+         {"dtype", transform.dtype()},
+         {"class_name", transform.transform_class().class_name()},
+         {"config", ArgumentsJson(transform.transform_class().config())}});
+  }
+  return transforms;
 }
 
 }  // namespace
-
-absl::StatusOr<std::string> FindCheckpoint(const std::string& path, std::string* refused) {
-  if (path.empty()) {
-    return UsageError("\"\" names no checkpoint");
-  }
-  std::error_code ignored;
-  // Without a working directory no relative path can be found.
-  fs::path clean = fs::absolute(path, ignored).lexically_normal();
-  if (clean.empty()) return NotFound("{} does not exist: nor does the working directory", path);
-  if (!clean.has_filename()) clean = clean.parent_path();  // a slash at the end
-  if (!fs::exists(path, ignored)) {
-    if (clean.filename() == kBestName && fs::is_directory(clean.parent_path(), ignored)) {
-      return FindBestIn(clean.parent_path().string(), refused);
-    }
-    return NotFound("{} does not exist", path);
-  }
-  if (clean.filename() == kManifestName) return clean.parent_path().string();
-  if (fs::exists(clean / kManifestName, ignored)) return clean.string();
-  COHORT_ASSIGN_OR_RETURN(const auto newest, NewestValid(clean.string(), LinesInto(refused)));
-  if (newest.has_value()) return newest->directory;
-  if (refused->empty()) {
-    return NotFound("{} holds no checkpoint: name a ckpt-... directory, or the directory of such",
-                    path);
-  }
-  const std::string why = std::exchange(*refused, "");
-  return DataLoss("{} holds no whole checkpoint; take a copy of it, or an older one:\n{}", path,
-                  std::string_view(why).substr(0, why.size() - 1));
-}
 
 absl::StatusOr<std::string> InspectCheckpoint(const std::string& path) {
   std::string refused;
@@ -184,6 +227,41 @@ absl::StatusOr<std::string> InspectCheckpoint(const std::string& path) {
   return fmt::format("{}{}{}{}{}shard plan:\n{}{}{}{}", refused, Head(directory, manifest), best,
                      Readers(manifest), Tensors(*reader), ShardPlanText(manifest.layout()),
                      Files(manifest), Words(manifest), Others(directory));
+}
+
+absl::StatusOr<std::string> InspectCheckpointJson(const std::string& path) {
+  std::string refused;
+  COHORT_ASSIGN_OR_RETURN(const std::string directory, FindCheckpoint(path, &refused));
+  COHORT_ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(directory, {}));
+  const v1::Manifest& manifest = reader->manifest();
+  v1::JobSpec job = manifest.job_spec();
+  if (job.model().layers().empty()) {
+    return InvalidArgument("{}: a chief of the user's own wrote it, and it has no model",
+                           directory);
+  }
+  COHORT_RETURN_IF_ERROR(UpgradeJob(manifest.job_yaml(), &job));
+  Json reads = Json::array();
+  for (const v1::ColumnRead& read : job.data().train().reads()) {
+    reads.push_back({{"column", read.column()}, {"dtype", read.dtype()}});
+  }
+  Json variables = Json::array();
+  for (const v1::VariableSpec& variable : manifest.layout().variables()) {
+    variables.push_back({{"name", variable.name()},
+                         {"shape", ListJson(variable.dims())},
+                         {"dtype", std::string(DTypeName(static_cast<DType>(variable.dtype())))},
+                         {"trainable", variable.trainable()}});
+  }
+  const Json json = {{"checkpoint", directory},
+                     {"job", job.name()},
+                     {"step", manifest.step()},
+                     {"epoch", manifest.epoch()},
+                     {"model", ModelJson(job.model())},
+                     {"transforms", TransformsJson(job.data().train())},
+                     {"reads", std::move(reads)},
+                     {"targets", ListJson(TargetsOf(job.data().train()))},
+                     {"batch_size", job.data().batch_size()},
+                     {"variables", std::move(variables)}};
+  return json.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace cohort

@@ -214,11 +214,12 @@ struct UsualRates {
 
 UsualRates UsualRatesOf(std::string_view optimizer) {
   static const auto& rates = *new std::map<std::string_view, UsualRates>{
-      {"SGD", {1e-5, 2}},      {"Adagrad", {1e-4, 2}}, {"Adadelta", {1e-3, 10}},
-      {"Ftrl", {1e-4, 2}},     {"Adam", {1e-7, 0.1}},  {"AdamW", {1e-7, 0.1}},
-      {"Adamax", {1e-7, 0.1}}, {"Nadam", {1e-7, 0.1}}, {"RMSprop", {1e-7, 0.1}},
-      {"Lion", {1e-8, 0.01}},  {"Lamb", {1e-6, 0.1}},  {"Adafactor", {1e-6, 0.5}},
-      {"Muon", {1e-5, 0.5}}};
+      {"SGD", {1e-5, 2}},         {"Adagrad", {1e-4, 2}},      {"Adadelta", {1e-3, 10}},
+      {"Ftrl", {1e-4, 2}},        {"Adam", {1e-7, 0.1}},       {"AdamW", {1e-7, 0.1}},
+      {"Adamax", {1e-7, 0.1}},    {"Nadam", {1e-7, 0.1}},      {"RMSprop", {1e-7, 0.1}},
+      {"Lion", {1e-8, 0.01}},     {"Lamb", {1e-6, 0.1}},       {"Adafactor", {1e-6, 0.5}},
+      {"Muon", {1e-5, 0.5}},      {"TorchSGD", {1e-5, 2}},     {"TorchAdagrad", {1e-4, 2}},
+      {"TorchAdam", {1e-7, 0.1}}, {"TorchAdamW", {1e-7, 0.1}}, {"TorchRMSprop", {1e-7, 0.1}}};
   const auto found = rates.find(optimizer);
   return found == rates.end() ? UsualRates{1e-8, 10} : found->second;
 }

@@ -106,6 +106,10 @@ void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
       flags->AddCommand("profile", "time a few steps of a job in one process, by layer and op"),
       &options->profile);
 
+  AddPredictFlags(
+      flags->AddCommand("predict", "write what the model of a checkpoint predicts for records"),
+      &options->predict);
+
   AddDeviceFlags(
       flags->AddCommand("doctor", "print what this build and this machine offer; test the GPUs"),
       &options->doctor);
@@ -116,6 +120,7 @@ void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
   FlagSet* inspect = flags->AddCommand("inspect", "print what a checkpoint holds, and verify it");
   inspect->AddPositional("CHECKPOINT", &options->inspect,
                          "a checkpoint, DIRECTORY of them, or DIRECTORY/best", true);
+  inspect->Add("json", &options->json, "print the job and its layers as JSON, for programs");
 
   FlagSet* evaluate = flags->AddCommand("evaluate", "evaluate a checkpoint on its job's data");
   evaluate->Add("log_dir", &options->evaluate.log_dir,
@@ -136,10 +141,18 @@ void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
   FlagSet* reference = flags->AddCommand("reference", "print the classes that a job file may name");
   AddPluginFlag(reference, &options->plugins);
   reference->Add("ops", &options->ops, "print the ops of programs, docs/ops.md, instead");
+  reference->Add("json", &options->json, "print the classes as JSON, for programs");
 
-  flags->AddPlanned(
-      "export",
-      "writing a model for others is (the tensors of a checkpoint are safetensors files)");
+  FlagSet* exported = flags->AddCommand("export", "write a trained model for other programs");
+  exported->Add(
+      "format", &options->export_checkpoint.format,
+      "safetensors; with Python's package also keras, weights_h5, saved_model, onnx, torch");
+  exported->Add("out", &options->export_checkpoint.out,
+                "the file to write; default: model.safetensors, model.keras, ...");
+  exported->Add("no_preprocessing", &options->export_checkpoint.no_preprocessing,
+                "leave the transforms of columns out of a model of keras, saved_model and onnx");
+  exported->AddPositional("CHECKPOINT", &options->export_checkpoint.checkpoint,
+                          "a checkpoint, DIRECTORY of them, or DIRECTORY/best", true);
 }
 
 }  // namespace cohort

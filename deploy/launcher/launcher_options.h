@@ -7,10 +7,12 @@
 #include "deploy/launcher/check_job.h"
 #include "deploy/launcher/control_job.h"
 #include "deploy/launcher/evaluate_checkpoint.h"
+#include "deploy/launcher/export_checkpoint.h"
 #include "deploy/launcher/local_cluster.h"
 #include "deploy/launcher/make_certificates.h"
 #include "deploy/launcher/report_run.h"
 #include "deploy/launcher/train_plan.h"
+#include "deploy/predict/predict_options.h"
 #include "deploy/profile/profile_options.h"
 #include "deploy/tf_config/tf_config_command.h"
 
@@ -25,12 +27,15 @@ struct LauncherOptions {
   CheckOptions check;
   std::vector<std::string> plugins;  // for check and reference
   bool ops = false;                  // for reference
+  bool json = false;                 // for reference and inspect
   std::string inspect;               // path of a checkpoint
   EvaluateOptions evaluate;
+  ExportOptions export_checkpoint;
   ControlOptions control;
   ReportOptions report;
   CompareOptions compare;
   CertificateOptions certificates;
+  PredictOptions predict;
   ProfileOptions profile;
   DeviceOptions doctor;
   TfConfigOptions tf_config;

@@ -17,10 +17,12 @@
 #include "common/model/job_file.h"
 #include "common/model/reference.h"
 #include "common/model/strategies.h"
+#include "common/model/traced_model.h"
 #include "common/plugin/load_plugins.h"
 #include "deploy/launcher/check_job.h"
 #include "deploy/launcher/control_job.h"
 #include "deploy/launcher/evaluate_checkpoint.h"
+#include "deploy/launcher/export_checkpoint.h"
 #include "deploy/launcher/inspect_checkpoint.h"
 #include "deploy/launcher/launcher_options.h"
 #include "deploy/launcher/local_cluster.h"
@@ -122,6 +124,7 @@ absl::StatusOr<int> Run(const std::string& command, const LauncherOptions& optio
   if (command == "local") return RunLocalCluster(options.local, from_command);
   if (command == "run") return RunTask(run);
   if (command == "profile") return RunProgram("cohort-profile", after_command);
+  if (command == "predict") return RunProgram("cohort-predict", after_command);
   if (command == "doctor") return RunProgram("cohort-doctor", after_command);
   if (command == "certs") return Print(MakeCertificates(options.certificates));
   if (command == "tf-config") {
@@ -138,9 +141,20 @@ absl::StatusOr<int> Run(const std::string& command, const LauncherOptions& optio
     COHORT_RETURN_IF_ERROR(checked.Outcome(options.check.strict));
     return 0;
   }
-  if (command == "inspect") return Print(InspectCheckpoint(options.inspect));
+  if (command == "inspect") {
+    return Print(options.json ? InspectCheckpointJson(options.inspect)
+                              : InspectCheckpoint(options.inspect));
+  }
+  if (command == "export") {
+    if (IsPythonFormat(options.export_checkpoint.format)) {
+      return ExportByPython(OwnDirectory(), from_command);
+    }
+    return Print(ExportCheckpoint(options.export_checkpoint));
+  }
   if (command == "evaluate") return EvaluateCheckpoint(options.evaluate);
-  return Print(options.ops ? OpReference() : ClassReference());
+  return Print(options.ops    ? OpReference()
+               : options.json ? ClassReferenceJson()
+                              : ClassReference());
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ FuzzTarget target = {};
 const FuzzTarget kTargets[] = {SafetensorsTarget(), ManifestTarget(),  JournalTarget(),
                                PushPullTarget(),    KerasJsonTarget(), NpyTarget(),
                                NpzTarget(),         TfRecordTarget(),  ImageTarget(),
-                               JsonLinesTarget(),   LibsvmTarget()};
+                               JsonLinesTarget(),   LibsvmTarget(),    TracedModelTarget()};
 
 // Returns the directory of the corpus.
 std::string WriteSeeds() {

@@ -29,6 +29,7 @@ FuzzTarget TfRecordTarget();
 FuzzTarget JsonLinesTarget();
 FuzzTarget LibsvmTarget();
 FuzzTarget ImageTarget();
+FuzzTarget TracedModelTarget();
 
 // The path of a file in memory that has these bytes until the next call.
 std::string FileOf(std::string_view bytes);

@@ -30,7 +30,7 @@ LAYERS = [
     ["chief/api"],
     ["chief/job"],
     ["ps_server", "worker", "chief", "evaluator"],
-    ["deploy/profile", "deploy/replica", "deploy/tf_config"],
+    ["deploy/predict", "deploy/profile", "deploy/replica", "deploy/tf_config"],
     ["deploy/in_process"],
     ["deploy/strategy"],
     ["deploy/launcher", "include"],

@@ -44,6 +44,12 @@ absl::StatusOr<Weights> MakeWeights(LayerContext* context, int64_t channels) {
   return w;
 }
 
+// The variance of a sample of `count` values, as PyTorch's moving variance takes it.
+Expr Unbiased(Expr variance, Expr count) {
+  constexpr double kTiny = 1e-30;  // a variance of one value is 0, and stays 0
+  return variance * (count / (count - 1.0 + kTiny));
+}
+
 // With the statistics of the batch, which are pushed into the moving ones.
 Expr NormalizeByBatch(LayerContext* context, Expr x, const Weights& w) {
   const int64_t channels = w.statistics.dims[0].size;
@@ -61,12 +67,16 @@ Expr NormalizeByBatch(LayerContext* context, Expr x, const Weights& w) {
   const auto [y, mean, variance] = BatchNormTrain(x, gamma, beta, context->config.Float("epsilon"));
   if (!y.valid()) return y;
   PushAverage(context, "moving_mean", mean);
-  PushAverage(context, "moving_variance", variance);
+  const bool unbiased = context->config.Bool("unbiased_variance");
+  PushAverage(
+      context, "moving_variance",
+      unbiased ? Unbiased(variance, NumElements(x) / static_cast<double>(channels)) : variance);
   return y;
 }
 
 struct BatchMoments {
   Expr mean, variance;  // [channels]
+  Expr count;           // the number of values; none for moving moments
 };
 
 // Over what the mask, 0 or 1 and of the type of x, leaves in (_moments).
@@ -76,7 +86,7 @@ BatchMoments MaskedMoments(Expr x, Expr mask) {
   constexpr double kEpsilon = 1e-7;
   const Expr count = ReduceSum(mask, axes) + kEpsilon;
   const Expr mean = ReduceSum(x * mask, axes) / count;
-  return {mean, ReduceSum(Square((x - mean) * mask), axes) / count};
+  return {mean, ReduceSum(Square((x - mean) * mask), axes) / count, count};
 }
 
 // (x - mean) gamma / sqrt(variance + epsilon) + beta
@@ -94,7 +104,9 @@ Expr NormalizeByMasked(LayerContext* context, Expr x, Expr mask, const Weights& 
   const Expr y = NormalizeBy(*context, x, moments, w);
   if (!y.valid()) return y;
   PushAverage(context, "moving_mean", moments.mean);
-  PushAverage(context, "moving_variance", moments.variance);
+  const bool unbiased = context->config.Bool("unbiased_variance");
+  PushAverage(context, "moving_variance",
+              unbiased ? Unbiased(moments.variance, moments.count) : moments.variance);
   return y;
 }
 
@@ -103,7 +115,7 @@ Expr NormalizeByMoving(LayerContext* context, Expr x, const Weights& w) {
   const auto read = [&](std::string_view suffix) {
     return context->builder->Read(context->VariableName(suffix), w.statistics);
   };
-  return NormalizeBy(*context, x, {read("moving_mean"), read("moving_variance")}, w);
+  return NormalizeBy(*context, x, {read("moving_mean"), read("moving_variance"), {}}, w);
 }
 
 absl::StatusOr<LayerOutput> BuildBatchNormalization(LayerContext* context) {
@@ -162,6 +174,9 @@ LayerClass BatchNormalizationLayer() {
            ConstraintArgument("beta_constraint"), ConstraintArgument("gamma_constraint"),
            Planned(Bool("renorm", "").Default(false)), Planned("renorm_clipping"),
            Planned(Float("renorm_momentum", "").Default(0.99)),
+           Bool("unbiased_variance",
+                "True: the moving variance takes that of a sample, as in PyTorch.")
+               .Default(false),
            Bool("synchronized", "Only false: each worker normalizes by its own batch.")
                .Default(false)}),
       .mask = MaskRule::kPass,

@@ -84,7 +84,7 @@ absl::StatusOr<ValueType> LayerContext::AddState(std::string_view suffix, std::v
 }
 
 std::string LayerContext::VariableName(std::string_view suffix) const {
-  return fmt::format("{}/{}", name, suffix);
+  return suffix.empty() ? name : fmt::format("{}/{}", name, suffix);
 }
 
 absl::StatusOr<Expr> LayerContext::Weight(std::string_view suffix, std::vector<int64_t> dims,

@@ -79,6 +79,7 @@ struct LayerContext {
   absl::StatusOr<ValueType> AddVariable(std::string_view suffix, std::vector<int64_t> dims,
                                         std::string_view initializer, bool row_reads,
                                         std::vector<int64_t> fans = {});
+  // "name/suffix", or "name" for an empty suffix.
   std::string VariableName(std::string_view suffix) const;
   // Declares a variable that no optimizer changes; the layer reads and pushes it itself. The same
   // errors.

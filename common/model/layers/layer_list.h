@@ -41,6 +41,7 @@
   X(ELU)                      \
   X(EinsumDense)              \
   X(Embedding)                \
+  X(External)                 \
   X(Flatten)                  \
   X(GRU)                      \
   X(GaussianDropout)          \
@@ -92,6 +93,7 @@
   X(UpSampling1D)             \
   X(UpSampling2D)             \
   X(UpSampling3D)             \
+  X(Variable)                 \
   X(ZeroPadding1D)            \
   X(ZeroPadding2D)            \
   X(ZeroPadding3D)

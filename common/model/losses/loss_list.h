@@ -21,4 +21,5 @@
   X(Poisson)                            \
   X(SparseCategoricalCrossentropy)      \
   X(SquaredHinge)                       \
+  X(Traced)                             \
   X(Tversky)

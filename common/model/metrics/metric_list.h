@@ -47,5 +47,6 @@
   X(SpecificityAtSensitivity)      \
   X(SquaredHinge)                  \
   X(TopKCategoricalAccuracy)       \
+  X(Traced)                        \
   X(TrueNegatives)                 \
   X(TruePositives)

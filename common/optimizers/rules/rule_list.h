@@ -17,6 +17,11 @@
   X(Nadam)                   \
   X(Rmsprop)                 \
   X(ScheduleFreeAdamW)       \
-  X(Sgd)
+  X(Sgd)                     \
+  X(TorchAdagrad)            \
+  X(TorchAdam)               \
+  X(TorchAdamW)              \
+  X(TorchRmsprop)            \
+  X(TorchSgd)
 
 #endif  // COHORT_COMMON_OPTIMIZERS_RULES_RULE_LIST_H_

@@ -241,6 +241,105 @@ struct ScheduleFreeAdamwUpdate {
   }
 };
 
+// The gradient with the weight decay that PyTorch adds to it.
+template <typename T>
+COHORT_HD T Decayed(T g, T w, T l2) {
+  return l2 != 0 ? g + l2 * w : g;
+}
+
+template <typename T>
+struct TorchAdagradUpdate {
+  T learning_rate, weight_decay, l2, epsilon;
+
+  static constexpr int kForms = 1;
+  COHORT_HD int form() const { return 0; }
+  static constexpr COHORT_HD int Slots(int) { return 1; }
+  template <int>
+  COHORT_HD void Update(T& w, T* slots, T g) const {
+    g = Decayed(g, w, l2);
+    slots[0] = slots[0] + g * g;
+    w = w - learning_rate * (g / (std::sqrt(slots[0]) + epsilon));
+  }
+};
+
+template <typename T>
+struct TorchAdamUpdate {
+  T learning_rate, weight_decay, l2;
+  T kept;        // the part of the variable that a decay beside the gradient leaves
+  T step_size;   // learning_rate / (1 - beta_1^t)
+  T correction;  // sqrt(1 - beta_2^t)
+  T one_minus_beta_1, beta_2, one_minus_beta_2, epsilon;
+  bool amsgrad;
+
+  static constexpr int kForms = 2;
+  COHORT_HD int form() const { return amsgrad ? 1 : 0; }
+  static constexpr COHORT_HD int Slots(int form) { return 2 + form; }
+  template <int kAmsgrad>
+  COHORT_HD void Update(T& w, T* slots, T g) const {
+    if (kept != 1) w = w * kept;
+    g = Decayed(g, w, l2);
+    const T m = slots[0] + (g - slots[0]) * one_minus_beta_1;
+    T v = slots[1] * beta_2 + g * g * one_minus_beta_2;
+    slots[0] = m;
+    slots[1] = v;
+    if constexpr (kAmsgrad != 0) {
+      v = slots[2] > v ? slots[2] : v;
+      slots[2] = v;
+    }
+    w = w - step_size * (m / (std::sqrt(v) / correction + epsilon));
+  }
+};
+
+// Slots: square_avg, momentum_buffer if there is momentum, grad_avg if centered.
+template <typename T>
+struct TorchRmspropUpdate {
+  T learning_rate, weight_decay, l2, alpha, one_minus_alpha, momentum, epsilon;
+  bool centered;
+
+  static constexpr int kForms = 4;
+  COHORT_HD int form() const { return (momentum > 0 ? 1 : 0) + (centered ? 2 : 0); }
+  static constexpr COHORT_HD int Slots(int form) { return 1 + form % 2 + form / 2; }
+  template <int kForm>
+  COHORT_HD void Update(T& w, T* slots, T g) const {
+    g = Decayed(g, w, l2);
+    const T v = alpha * slots[0] + one_minus_alpha * (g * g);
+    slots[0] = v;
+    T square = v;
+    if constexpr (kForm >= 2) {
+      T& average = slots[Slots(kForm) - 1];
+      average = average + one_minus_alpha * (g - average);
+      square = v - average * average;
+    }
+    T change = g / (std::sqrt(square) + epsilon);
+    if constexpr (kForm % 2 == 1) {
+      change = momentum * slots[1] + change;
+      slots[1] = change;
+    }
+    w = w - learning_rate * change;
+  }
+};
+
+template <typename T>
+struct TorchSgdUpdate {
+  T learning_rate, weight_decay, l2, momentum;
+  T share;  // the part of the gradient that the velocity takes
+  bool nesterov;
+
+  static constexpr int kForms = 2;
+  COHORT_HD int form() const { return momentum != 0 ? 1 : 0; }
+  static constexpr COHORT_HD int Slots(int form) { return form; }
+  template <int kMomentum>
+  COHORT_HD void Update(T& w, T* slots, T g) const {
+    g = Decayed(g, w, l2);
+    if constexpr (kMomentum != 0) {
+      const T m = momentum * slots[0] + share * g;
+      slots[0] = m;
+      g = nesterov ? g + momentum * m : m;
+    }
+    w = w - learning_rate * g;
+  }
+};
+
 // The rules: X(Rule) for each, which has a struct RuleUpdate<T>.
 #define COHORT_UPDATE_RULES(X) \
   X(Adadelta)                  \
@@ -252,7 +351,11 @@ struct ScheduleFreeAdamwUpdate {
   X(Nadam)                     \
   X(Rmsprop)                   \
   X(ScheduleFreeAdamw)         \
-  X(Sgd)
+  X(Sgd)                       \
+  X(TorchAdagrad)              \
+  X(TorchAdam)                 \
+  X(TorchRmsprop)              \
+  X(TorchSgd)
 
 // Updates one element in a form of the step, after weight decay.
 template <int kForm, typename Step, typename T>
