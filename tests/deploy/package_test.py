@@ -82,6 +82,19 @@ class Root:
             f.write(text)
 
 
+# A step of NumPy: Debian has no Keras.
+STEP = """import cohort, numpy as np
+
+def step(values, batch, training):
+    error = batch["x"] @ values["w"] - batch["label"]
+    return (error ** 2).mean(), {"w": 2 * batch["x"].T @ error / len(error)}, {}
+
+if __name__ == "__main__":
+    x = np.random.default_rng(0).normal(size=(320, 2))
+    model = cohort.external_step(step, {"w": np.zeros(2)})
+    cohort.fit(model, x, x @ [1, 2], epochs=5, optimizer={"SGD": {"learning_rate": 0.1}}, workers=2, ps=1, mode="sync")
+    print(cohort.__version__, model.variables["w"].round(2))
+"""
 CLUSTER = """name: lab
 cluster:
   ps: ["127.0.0.1:4711", "127.0.0.1:4712"]
@@ -120,6 +133,14 @@ class Installed(unittest.TestCase):
         self.check_units()
 
         self.train()
+
+        # python3-cohort trains with these programs.
+        self.ok("apt-get install -y -qq --no-install-recommends /packages/python3-cohort.deb", limit_s=400)
+        self.root.keep_archives()
+        self.root.write("/srv/step.py", STEP)
+        self.ok("useradd -m -d /srv/trainer trainer")
+        self.assertRegex(self.ok("cd && python3 /srv/step.py", user="trainer"), r"\n\d+\.\d+\.\d+ \[1\. +2\. *\]")
+        self.ok("userdel trainer; rm -r /srv/trainer /srv/step.py; dpkg --purge python3-cohort")
 
         # cohort-dev: its files collide with none of the other package, and Debian has what it needs.
         self.ok("dpkg --force-depends -i /packages/cohort-dev.deb")

@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""Calls `cohort.fit` with all kinds of data, callbacks and errors, as `Model.fit` of Keras is called."""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+import unittest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+if "COHORT_BINARY_DIR" in os.environ:
+    os.environ.setdefault("COHORT_BIN_DIR", os.path.join(os.environ["COHORT_BINARY_DIR"], "bin"))
+PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "deploy", "python")
+sys.path.insert(0, PACKAGE)
+
+import keras  # noqa: E402
+import numpy as np  # noqa: E402
+import pandas  # noqa: E402
+import tensorflow as tf  # noqa: E402
+from keras import layers, optimizers  # noqa: E402
+
+import cohort  # noqa: E402
+
+
+class KerasDataTest(unittest.TestCase):
+    def test_a_table_with_words_and_layers_that_learned(self):
+        rng = np.random.default_rng(3)
+        table = pandas.DataFrame({"city": rng.choice(["Rome", "Oslo", "Bern, old"], 200), "rooms": rng.integers(1, 6, 200), "area": rng.normal(90, 20, 200)})
+        price = table.area / 50 + table.rooms + (table.city == "Rome") * 3.0
+        inputs = {"city": keras.Input((1,), dtype="string", name="city"), "rooms": keras.Input((1,), name="rooms"), "area": keras.Input((1,), name="area")}
+        lookup = layers.StringLookup(output_mode="one_hot")
+        lookup.adapt(table.city.to_numpy())
+        scale = layers.Normalization(axis=None)
+        scale.adapt(table.area.to_numpy())
+        x = layers.Concatenate()([lookup(inputs["city"]), inputs["rooms"], scale(inputs["area"])])
+        model = keras.Model(inputs, layers.Dense(1)(layers.Dense(8, activation="relu")(x)))
+        model.compile("adam", "mse")
+        columns = {name: table[name].to_numpy().reshape(-1, 1) for name in inputs}
+        columns["city"] = tf.constant(columns["city"].tolist())
+        before = model.evaluate(columns, price, verbose=0)
+        held = (table[:64], price[:64])
+        history = cohort.fit(model, table, price, epochs=4, validation_data=held, verbose=0)
+        self.assertLess(history.history["loss"][-1], before)
+        after = model.evaluate({name: a[:64] for name, a in columns.items()}, price[:64], verbose=0)
+        self.assertAlmostEqual(history.history["val_loss"][-1] / after, 1, places=4)
+
+    def test_datasets_are_read_once(self):
+        class Records(keras.utils.PyDataset):
+            def __len__(self):
+                return 7
+
+            def __getitem__(self, i):
+                rows = np.arange(i * 10, min(i * 10 + 10, 64))
+                return {"a": np.stack([rows, rows % 3], 1).astype("float32")}, (rows % 2).astype("float32")
+
+        x, y = (np.concatenate(parts) for parts in zip(*((b["a"], labels) for b, labels in (Records()[i] for i in range(7)))))
+        found = []
+        for data in (Records(), tf.data.Dataset.from_tensor_slices(({"a": x}, y)).batch(10), None):
+            keras.utils.set_random_seed(4)
+            a = keras.Input((2,), name="a")
+            model = keras.Model(a, layers.Dense(1)(a))
+            model.compile("sgd", "mse")
+            given = {"batch_size": 10} if data is None else {}
+            history = cohort.fit(model, *((x, y) if data is None else (data,)), **given, shuffle=False, verbose=0, strategy="one_device")
+            found.append(history.history["loss"][0])
+        self.assertEqual(found[0], found[2])
+        self.assertEqual(found[1], found[2])
+        with self.assertRaisesRegex(TypeError, "no end: call .take"):
+            cohort.fit(model, tf.data.Dataset.from_tensors((x, y)).repeat())
+        with self.assertRaisesRegex(TypeError, "a generator has no end"):
+            cohort.fit(model, (part for part in [(x, y)]))
+
+    def test_bad_input(self):
+        a, b = keras.Input((2,), name="a"), keras.Input((3,), name="b")
+        model = keras.Model([a, b], layers.Dense(2)(layers.Concatenate()([a, b])))
+        x = {"a": np.zeros((4, 2)), "b": np.zeros((4, 3))}
+        with self.assertRaisesRegex(TypeError, r"call model.compile\(optimizer, loss\) first"):
+            cohort.fit(model, x, np.zeros(4))
+        model.compile("sgd", "sparse_categorical_crossentropy")
+        cases = [
+            ({"x": {"a": x["a"]}, "y": np.zeros(4)}, ValueError, "x lacks the input 'b'; it has a"),
+            ({"x": {**x, "b": np.zeros((4, 5))}, "y": np.zeros(4)}, ValueError, r"the input 'b' has the shape \[4, 5\], .* takes records of the shape \[3\]"),
+            ({"x": x, "y": np.zeros(5)}, ValueError, "different numbers of records"),
+            ({"x": {**x, "b": [["w"] * 3] * 4}, "y": np.zeros(4), "data_limit": 10}, ValueError, "pass a larger `data_limit`"),
+            ({"x": x, "y": np.zeros(4), "batch_size": 2, "loss": "mse"}, TypeError, "`loss` of a Keras model is that of model.compile"),
+            ({"x": x, "y": np.full(4, 7)}, cohort.JobError, "7"),
+        ]
+        for arguments, error, text in cases:
+            with self.subTest(text), self.assertRaisesRegex(error, text):
+                cohort.fit(model, verbose=0, **arguments)
+
+
+class Watcher(keras.callbacks.Callback):
+    """A callback of a user."""
+
+    def __init__(self, stop_after=None):
+        super().__init__()
+        self.calls, self.norms, self.stop_after = [], [], stop_after
+
+    def on_train_begin(self, logs=None):
+        self.calls.append("begin")
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.calls.append((epoch, sorted(logs)))
+        self.norms.append(float(np.abs(self.model.get_weights()[0]).sum()))
+        if epoch == self.stop_after:
+            self.model.stop_training = True
+
+    def on_train_end(self, logs=None):
+        self.calls.append("end")
+
+
+class KerasCallbacksTest(unittest.TestCase):
+    def setUp(self):
+        rng = np.random.default_rng(2)
+        self.x = rng.normal(size=(400, 6)).astype("float32")
+        self.y = (self.x @ rng.normal(size=(6, 1))).astype("float32")
+        self.model = keras.Sequential([keras.Input((6,)), layers.Dense(4, activation="tanh"), layers.Dense(1)])
+        self.model.compile(optimizers.SGD(0.1), "mse")
+
+    def test_callbacks(self):
+        with tempfile.TemporaryDirectory() as folder:
+            log, best = os.path.join(folder, "log.csv"), os.path.join(folder, "best.keras")
+            watcher, losses_seen = Watcher(), []
+            history = cohort.fit(
+                self.model, self.x, self.y, epochs=5, initial_epoch=2, validation_split=0.2, verbose=0, strategy="one_device", callbacks=[
+                    keras.callbacks.CSVLogger(log), keras.callbacks.ModelCheckpoint(best, save_best_only=True), watcher,
+                    keras.callbacks.LearningRateScheduler(lambda epoch, rate: 0.05 if epoch == 2 else rate * 0.5),
+                    keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: losses_seen.append(logs["loss"]))])
+            self.assertEqual(history.epoch, [2, 3, 4])
+            self.assertEqual([c[0] for c in watcher.calls[1:-1]], [2, 3, 4])
+            self.assertEqual(watcher.calls[0] + watcher.calls[-1], "beginend")
+            self.assertEqual(losses_seen, history.history["loss"])
+            np.testing.assert_allclose(history.history["learning_rate"], [0.05, 0.025, 0.0125], rtol=1e-6)
+            with open(log, encoding="utf-8") as file:
+                self.assertEqual([float(row["val_loss"]) for row in csv.DictReader(file)], history.history["val_loss"])
+            saved = keras.saving.load_model(best).evaluate(self.x[320:], self.y[320:], verbose=0)
+            self.assertAlmostEqual(saved, min(history.history["val_loss"]), places=5)
+
+    def test_a_callback_stops_and_a_directory_continues(self):
+        with tempfile.TemporaryDirectory() as folder:
+            watcher = Watcher(stop_after=2)
+            first = cohort.fit(self.model, self.x, self.y, epochs=100000, verbose=0, callbacks=[watcher], run_dir=folder)
+            self.assertLess(len(first.epoch), 99999)
+            self.assertGreaterEqual(len(first.epoch), 3)
+            more = len(first.epoch) + 3
+            second = cohort.fit(self.model, self.x, self.y, epochs=more, verbose=0, run_dir=folder)
+            self.assertEqual(second.epoch[-1], more - 1)
+            self.assertLess(len(second.epoch), more)
+
+    def test_callbacks_of_batches_are_refused(self):
+        class EachBatch(keras.callbacks.Callback):
+            def on_train_batch_end(self, batch, logs=None):
+                pass
+
+        with self.assertRaisesRegex(TypeError, "EachBatch has on_train_batch_end: batches are on the workers"):
+            cohort.fit(self.model, self.x, self.y, callbacks=[EachBatch()])
+
+
+class KerasProcessesTest(unittest.TestCase):
+    def run_until_killed(self, number):
+        """Starts a long job in a process of Python, and sends the process a signal. Returns the run directory."""
+        folder = tempfile.mkdtemp()
+        script = textwrap.dedent(f"""
+            import sys; sys.path.insert(0, {PACKAGE!r})
+            import keras, numpy as np, cohort
+            model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+            model.compile("sgd", "mse")
+            cohort.fit(model, np.zeros((400, 4)), np.zeros(400), epochs=1000000, workers=2, ps=1, run_dir={folder!r}, verbose=0)
+        """)
+        python = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True)
+        try:
+            deadline = time.monotonic() + 90
+            while not os.path.exists(os.path.join(folder, "logs", "metrics.jsonl")):
+                self.assertIsNone(python.poll())
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.1)
+            self.assertGreaterEqual(len(processes_of(folder)), 4)
+            python.send_signal(number)
+            _, printed = python.communicate(timeout=60)
+        finally:
+            python.kill()
+        if number == signal.SIGINT:
+            self.assertIn("KeyboardInterrupt", printed)
+            self.assertEqual(processes_of(folder), [])
+        return folder
+
+    def test_no_process_outlives_this_one(self):
+        folder = self.run_until_killed(signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        while processes_of(folder):
+            self.assertLess(time.monotonic(), deadline, processes_of(folder))
+            time.sleep(0.1)
+
+    def test_an_interrupt_leaves_a_checkpoint(self):
+        folder = self.run_until_killed(signal.SIGINT)
+        self.assertTrue(any(name.startswith("ckpt-") for name in os.listdir(os.path.join(folder, "checkpoints"))))
+        self.assertEqual([name for name in os.listdir(folder) if name.endswith(".new")], [])
+
+
+def processes_of(folder):
+    """The command lines of programs of Cohort that work in a run directory."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                line = file.read().decode(errors="replace").split("\0")
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                inherited = folder in file.read().decode(errors="replace")
+        except OSError:
+            continue
+        if os.path.basename(line[0]).startswith("cohort") and (inherited or any(folder in argument for argument in line)):
+            found.append(" ".join(line))
+    return found
+
+
+def setUpModule():
+    folder = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(folder.cleanup)
+    tempfile.tempdir = folder.name  # the directories of runs are there
+
+
+if __name__ == "__main__":
+    unittest.main()
