@@ -163,6 +163,9 @@ class _Builder:
         config = {key: x for key, x in layer.config.items() if x is not None and key not in ("trainable", "dtype", "activity_regularizer")
                   or key == "dtype" and name in ("cast", "array", "one_hot", "full_like", "convert_to_tensor") and x is not None}
         names = config.pop("input_names", None)
+        if name == "tensordot":
+            axes = config["axes"]
+            config["axes"] = axes[0] if len(axes) == 1 else [axes[:len(axes) // 2], axes[len(axes) // 2:]]
         if name == "pad" and len(config["pad_width"]) > 2:  # both sides of each axis
             config["pad_width"] = [tuple(pair) for pair in zip(config["pad_width"][::2], config["pad_width"][1::2])]
         if name == "array":
@@ -317,6 +320,8 @@ def make_layer(class_name: str, config: dict[str, Any], dtype: str, name: str | 
             continue
         if key in known or passes and key in ("trainable", "activity_regularizer"):
             arguments[key] = _object(key, x, dtype)
+    if class_name == "EinsumDense":  # a job writes -1 for an axis without a size
+        arguments["output_shape"] = [None if size == -1 else size for size in arguments["output_shape"]]
     if class_name in _INTEGERS or class_name == "TextVectorization":
         arguments.pop("trainable", None)
         if arguments.get("output_mode", "int") == "int":

@@ -547,14 +547,17 @@ def _tile(g: Converter, a: dict, out: list[Any]) -> str:
 
 @_op("repeat")
 def _repeat(g: Converter, a: dict, out: list[Any]) -> str:
-    if not isinstance(a["repeats"], int):
-        raise ExportError(f"{g.here()}: keras.ops.repeat with several numbers of repeats")
     x, shape, axis = g.value(a["x"]), list(a["x"].shape), a.get("axis")
+    repeats = np.asarray(a["repeats"]).reshape(-1)
+    if len(repeats) > 1:
+        if axis is None or axis % len(shape) == 0:
+            raise ExportError(f"{g.here()}: keras.ops.repeat with several numbers of repeats needs an axis beside the batch")
+        return g.node("Gather", [x, g.ints(np.repeat(np.arange(shape[axis]), repeats))], axis=int(axis))
     if axis is None:
         x, shape, axis = g.node("Reshape", [x, g.ints([-1])]), [int(np.prod(shape))], 0
     axis %= len(shape)
     wide = g.node("Unsqueeze", [x, g.ints([axis + 1])])
-    tiled = g.node("Tile", [wide, g.ints([1] * (axis + 1) + [a["repeats"]] + [1] * (len(shape) - axis - 1))])
+    tiled = g.node("Tile", [wide, g.ints([1] * (axis + 1) + [int(repeats[0])] + [1] * (len(shape) - axis - 1))])
     return g.node("Reshape", [tiled, g.ints(_shape_of(g, out[0].shape))])
 
 
