@@ -105,6 +105,14 @@ class TorchFitTest(unittest.TestCase):
                      lambda p: torch.optim.Adadelta(p)):
             self.check(models.Perceptron(), x, y, optimizer=make)
 
+    def test_fine_tuning(self):
+        """What has no requires_grad keeps its values, except the statistics of a normalization."""
+        n = BATCH * STEPS
+        module = models.Perceptron()
+        for p in [*module.net[0].parameters(), *module.net[1].parameters()]:
+            p.requires_grad_(False)
+        self.check(module, [self.rng.normal(size=(n, 10))], classes(self.rng, n), optimizer=lambda p: torch.optim.Adam([q for q in p if q.requires_grad]))
+
     def test_resnet18(self):
         try:
             module = models.resnet18(part=8)

@@ -181,6 +181,15 @@ class TorchTraceTest(unittest.TestCase):
         self.check(resnet18(num_classes=5), self.normal(3, 32, 32), tolerance=1e-4)
 
     def test_what_cannot_be_traced_is_named_with_its_line(self):
+        class ByValue(nn.Module):
+            def forward(self, x):
+                if x.sum() > 0:
+                    x = -x
+                return x
+
+        with self.assertRaisesRegex(TraceError, r"torch_trace_test.py:\d+: if x.sum\(\) > 0:.*external_step"):
+            tracer.trace(ByValue(), self.normal(6))
+
         class Sorted(nn.Module):
             def forward(self, x):
                 return torch.linalg.svd(x.view(-1, 2, 3))[1]

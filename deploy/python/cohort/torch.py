@@ -7,12 +7,17 @@ wherever the module moves it, and images stay channels last behind the channels 
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
+import io
+import logging
 import math
 import operator
+import os
+import traceback
 from dataclasses import dataclass
-from typing import Any, Callable, Iterable, Sequence
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -63,17 +68,44 @@ def trace(module: torch.nn.Module, example: Any, *, classes: Classes | None = No
     try:
         if not module.training:  # layers that a user has frozen by eval() in a module that trains stay so
             module.train()
-        program = torch.export.export(module, arguments, strict=False)
+        with _quiet_export():
+            program = torch.export.export(module, arguments, strict=False)
     except Exception as error:
         text = str(error).split("\n")[0]
-        raise TraceError(f"{type(module).__name__} cannot be traced by torch.export: {text}. For Python decisions on values there is "
-                         f"cohort.external_step") from error
+        raise TraceError(f"{_user_line(error)}{type(module).__name__} cannot be traced by torch.export: {text}. For Python decisions on values "
+                         f"there is cohort.external_step") from error
     finally:
         for m, training in flags:
             m.training = training
     graph = _Tracer(module, program, batch).run()
     graph.metadata[_export_torch.KEY] = _export_torch.layout_of(graph, module)
     return graph
+
+
+def _user_line(error: BaseException) -> str:
+    """"FILE:LINE: SOURCE: " of the innermost line of the user's program, or nothing."""
+    inside = (os.path.dirname(torch.__file__), os.path.dirname(__file__), "<")
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(inside)]
+    return f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}: " if frames else ""
+
+
+@contextlib.contextmanager
+def _quiet_export() -> Iterator[None]:
+    """Lets nn.Transformer take a mask as it is given, where it would look at the mask's numbers; and PyTorch not print a graph that fails."""
+    transformer = torch.nn.modules.transformer
+    detect = transformer._detect_is_causal_mask
+    loggers = [logging.getLogger(name) for name in ("torch", "torch.fx.experimental.symbolic_shapes", "torch.export")]
+    levels = [logger.level for logger in loggers]
+    transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: bool(is_causal)
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        transformer._detect_is_causal_mask = detect
+        for logger, level in zip(loggers, levels):
+            logger.setLevel(level)
 
 
 class _Loss(torch.nn.Module):
