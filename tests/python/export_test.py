@@ -15,6 +15,7 @@ import keras  # noqa: E402
 import numpy as np  # noqa: E402
 import onnxruntime  # noqa: E402
 import tensorflow as tf  # noqa: E402
+from keras import layers, ops  # noqa: E402
 from safetensors.numpy import load_file  # noqa: E402
 
 import real_cluster  # noqa: E402
@@ -86,6 +87,14 @@ TYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(string)
 def inputs_of(x, shapes):
     """Arrays of the shapes of a model's inputs by their names."""
     return {name: np.asarray(x[name]).reshape(-1, *shape[1:]) for name, shape in shapes}
+
+
+class Scale(layers.Layer):
+    def build(self, shape):
+        self.gain = self.add_weight(shape=(shape[-1],), initializer="ones")
+
+    def call(self, x):
+        return x * self.gain
 
 
 class _Jobs(unittest.TestCase):
@@ -177,6 +186,24 @@ class Models(_Jobs):
         np.testing.assert_allclose(got, want, atol=1e-5)
         self.assertIn("not in the file: the input crossed is what HashedCrossing of city, kind gives", text)
         self.assertIn("in the file: Normalization of numbers", text)
+
+    def test_a_traced_model(self):
+        """Arguments that a job writes in another form than Keras: pairs, sizes that are open, single numbers."""
+        x = keras.Input((4, 6), name="x")
+        y = layers.EinsumDense("abc,cd->abd", output_shape=(None, 5), bias_axes="d")(Scale()(x))
+        y = ops.pad(y, ((0, 0), (1, 2), (0, 0)), constant_values=2.0)[:, 1:]
+        y = ops.concatenate([ops.repeat(y, 2, axis=1), ops.tensordot(y, ops.ones((5, 5)), axes=1)], axis=1)
+        y = layers.MultiHeadAttention(2, 3)(y, y, use_causal_mask=True)
+        wide = layers.ZeroPadding2D(((1, 0), (2, 1)))(ops.expand_dims(y, -1))
+        wide = layers.Conv2DTranspose(2, 3, strides=2, padding="same")(wide)
+        y = layers.LSTM(3)(layers.Masking()(y)) + ops.mean(layers.ReLU(max_value=1.0)(wide), axis=(1, 2, 3))[:, None]
+        model = keras.Model(x, layers.Dense(3)(y))
+        model.compile(optimizer="adam", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        data = self.rng.normal(size=(32, 4, 6)).astype(np.float32)
+        run = cohort.fit(model, data, self.rng.integers(0, 3, 32), batch_size=16, verbose=0, run_dir=self.path("traced"))
+        cohort.register_keras()
+        self.check(run.run_dir, {"x": data}, "traced")
+        np.testing.assert_allclose(cohort.predict(run, data), model.predict(data, verbose=0), atol=1e-5)
 
 
 class Formats(_Jobs):

@@ -92,7 +92,8 @@ def state_dict(trained: TrainedModel) -> dict[str, np.ndarray]:
             raise ExportError(f"{name}: the checkpoint has it in another order, which model.cohort does not tell; cohort.fit has left "
                               f"the trained weights in the module")
         value = np.ascontiguousarray(_value(trained, key)).reshape(-1)
-        parts = [np.lib.stride_tricks.as_strided(value[start:], sizes, [s * value.itemsize for s in strides]) for start, sizes, strides in views]
+        parts = [np.lib.stride_tricks.as_strided(value[start:], sizes, [s * value.itemsize for s in strides])
+                 for start, sizes, strides in views]
         arrays[name] = np.concatenate([part.reshape(-1) for part in parts]).reshape(shape).astype(dtype)
     return arrays
 
