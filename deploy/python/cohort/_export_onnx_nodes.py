@@ -33,7 +33,8 @@ def _axes(axis: Any, rank: int) -> list[int]:
 _UNARY = {"absolute": "Abs", "abs": "Abs", "negative": "Neg", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "sin": "Sin", "cos": "Cos",
           "tan": "Tan", "sinh": "Sinh", "cosh": "Cosh", "tanh": "Tanh", "arcsin": "Asin", "arccos": "Acos", "arctan": "Atan",
           "arcsinh": "Asinh", "arccosh": "Acosh", "arctanh": "Atanh", "ceil": "Ceil", "floor": "Floor",
-          "sign": "Sign", "sigmoid": "Sigmoid", "relu": "Relu", "softplus": "Softplus", "softsign": "Softsign", "erf": "Erf", "reciprocal": "Reciprocal", "round": "Round"}
+          "sign": "Sign", "sigmoid": "Sigmoid", "relu": "Relu", "softplus": "Softplus", "softsign": "Softsign", "erf": "Erf",
+          "reciprocal": "Reciprocal", "round": "Round"}
 
 
 def _unary(op: str) -> Callable:
