@@ -30,9 +30,10 @@ import cohort  # noqa: E402
 class KerasDataTest(unittest.TestCase):
     def test_a_table_with_words_and_layers_that_learned(self):
         rng = np.random.default_rng(3)
-        table = pandas.DataFrame({"city": rng.choice(["Rome", "Oslo", "Bern, old"], 200), "rooms": rng.integers(1, 6, 200), "area": rng.normal(90, 20, 200)})
+        table = pandas.DataFrame({"city": rng.choice(["Rome", "Oslo", "Bern, old"], 200), "rooms": rng.integers(1, 6, 200),
+                                  "area": rng.normal(90, 20, 200)})
         price = table.area / 50 + table.rooms + (table.city == "Rome") * 3.0
-        inputs = {"city": keras.Input((1,), dtype="string", name="city"), "rooms": keras.Input((1,), name="rooms"), "area": keras.Input((1,), name="area")}
+        inputs = {name: keras.Input((1,), dtype="string" if name == "city" else None, name=name) for name in table}
         lookup = layers.StringLookup(output_mode="one_hot")
         lookup.adapt(table.city.to_numpy())
         scale = layers.Normalization(axis=None)
