@@ -85,7 +85,8 @@ class KerasDataTest(unittest.TestCase):
         model.compile("sgd", "sparse_categorical_crossentropy")
         cases = [
             ({"x": {"a": x["a"]}, "y": np.zeros(4)}, ValueError, "x lacks the input 'b'; it has a"),
-            ({"x": {**x, "b": np.zeros((4, 5))}, "y": np.zeros(4)}, ValueError, r"the input 'b' has the shape \[4, 5\], .* takes records of the shape \[3\]"),
+            ({"x": {**x, "b": np.zeros((4, 5))}, "y": np.zeros(4)}, ValueError,
+             r"the input 'b' has the shape \[4, 5\], .* takes records of the shape \[3\]"),
             ({"x": x, "y": np.zeros(5)}, ValueError, "different numbers of records"),
             ({"x": {**x, "b": [["w"] * 3] * 4}, "y": np.zeros(4), "data_limit": 10}, ValueError, "pass a larger `data_limit`"),
             ({"x": x, "y": np.zeros(4), "batch_size": 2, "loss": "mse"}, TypeError, "`loss` of a Keras model is that of model.compile"),

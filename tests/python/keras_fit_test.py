@@ -34,11 +34,13 @@ def cases():
         "functional": (models.functional_with_ops, {
             "optimizer": optimizers.SGD(0.02, momentum=0.9), "loss": "mse", "metrics": ["mae", metrics.RootMeanSquaredError()]}),
         "transformer": (models.TransformerClassifier, {
-            "optimizer": optimizers.AdamW(0.003, weight_decay=1 / 256, clipnorm=1.0, **EXACT), "loss": "sparse_categorical_crossentropy", "metrics": ["accuracy"]}),
+            "optimizer": optimizers.AdamW(0.003, weight_decay=1 / 256, clipnorm=1.0, **EXACT),
+            "loss": "sparse_categorical_crossentropy", "metrics": ["accuracy"]}),
         "lstm": (models.TextClassifier, {
             "optimizer": optimizers.RMSprop(0.005), "loss": losses.BinaryCrossentropy(from_logits=True),
             "metrics": [metrics.BinaryAccuracy(threshold=0.0)]}),
-        "cnn": (models.cnn, {"optimizer": optimizers.Nadam(0.01, **EXACT), "loss": "sparse_categorical_crossentropy", "metrics": ["accuracy"]}),
+        "cnn": (models.cnn, {
+            "optimizer": optimizers.Nadam(0.01, **EXACT), "loss": "sparse_categorical_crossentropy", "metrics": ["accuracy"]}),
         "two": (models.two_outputs, {
             "optimizer": optimizers.Adagrad(0.05), "loss": {"price": "mse", "sold": "sparse_categorical_crossentropy"},
             "loss_weights": {"price": 0.3, "sold": 1.0}, "metrics": {"price": ["mae"], "sold": ["accuracy"]}}),

@@ -87,10 +87,12 @@ class Maker:
         common = [
             lambda: layers.Dense(width + 1, activation="elu")(x), lambda: Affine()(x), lambda: Gate(width)(x),
             lambda: layers.LayerNormalization(center=False)(x), lambda: layers.BatchNormalization(scale=False)(x),
-            lambda: layers.Dropout(0.4)(x), lambda: ops.where(x > 0, x, ops.exp(ops.minimum(x, 0.0)) - 1.0), lambda: x * ops.sigmoid(x) + 0.5,
+            lambda: layers.Dropout(0.4)(x), lambda: ops.where(x > 0, x, ops.exp(ops.minimum(x, 0.0)) - 1.0),
+            lambda: x * ops.sigmoid(x) + 0.5,
             lambda: ops.maximum(x, 0.1) / ops.sqrt(ops.sum(ops.square(x), axis=-1, keepdims=True) + 1e-3), lambda: ops.flip(x, axis=-1) - x,
             lambda: ops.softmax(x * 2), lambda: ops.clip(x, -0.5, 0.5), lambda: ops.roll(x, 1, axis=-1), lambda: self.shared(x),
-            lambda: ops.concatenate([x[..., 1:], ops.abs(x[..., :1])], axis=-1), lambda: ops.cumsum(x, axis=-1), lambda: ops.power(ops.abs(x) + 0.1, 1.5),
+            lambda: ops.concatenate([x[..., 1:], ops.abs(x[..., :1])], axis=-1), lambda: ops.cumsum(x, axis=-1),
+            lambda: ops.power(ops.abs(x) + 0.1, 1.5),
             lambda: ops.expand_dims(ops.max(x, axis=-1), -1) * x, lambda: ops.logsumexp(ops.stack([x, -x], axis=1), axis=1),
         ]
         return self.pick(common + {2: self.of_vectors, 3: self.of_sequences, 4: self.of_images}[len(x.shape)](x))
@@ -109,13 +111,15 @@ class Maker:
             lambda: layers.Bidirectional(layers.LSTM(2, return_sequences=True))(x), lambda: layers.MultiHeadAttention(2, 3)(x, x),
             lambda: layers.GlobalAveragePooling1D()(x), lambda: ops.mean(x, axis=1), lambda: ops.transpose(x, (0, 2, 1)),
             lambda: layers.TimeDistributed(layers.Dense(2))(x), lambda: ops.matmul(x, ops.swapaxes(x, 1, 2)), lambda: x[:, -1],
-            lambda: ops.reshape(x, (-1, steps * width)), lambda: layers.Permute((2, 1))(x), lambda: layers.SimpleRNN(2, return_sequences=True)(x),
+            lambda: ops.reshape(x, (-1, steps * width)), lambda: layers.Permute((2, 1))(x),
+            lambda: layers.SimpleRNN(2, return_sequences=True)(x),
         ]
 
     def of_images(self, x):
         return [
             lambda: layers.Conv2D(3, 2, padding="same", activation="relu")(x), lambda: layers.MaxPooling2D(padding="same")(x),
-            lambda: layers.GlobalAveragePooling2D()(x), lambda: layers.DepthwiseConv2D(2, padding="same")(x), lambda: layers.UpSampling2D()(x),
+            lambda: layers.GlobalAveragePooling2D()(x), lambda: layers.DepthwiseConv2D(2, padding="same")(x),
+            lambda: layers.UpSampling2D()(x),
             lambda: ops.sum(x, axis=2), lambda: layers.SeparableConv2D(2, 2, padding="same")(x), lambda: ops.transpose(x, (0, 2, 1, 3)),
             lambda: layers.Conv2DTranspose(2, 2, strides=2)(x), lambda: layers.AveragePooling2D(2, padding="same")(x),
         ]
