@@ -120,6 +120,8 @@ if $install; then
   deploy/install_dependencies.sh --test
   make_venv build/venv numpy==2.4.6 safetensors==0.8.0 tensorboard==2.21.0 grpcio==1.85.1 \
     grpcio-tools==1.85.1 kubernetes-validate==1.37.0 pyyaml==6.0.3
+  make_venv build/venv-keras keras==3.15.1 tensorflow-cpu==2.21.0 numpy==2.4.6 safetensors==0.8.0 pillow==13.0.0 \
+    pyyaml==6.0.3 pandas==3.1.1 onnx==1.23.2 onnxruntime==1.32.0 nbclient==0.11.0 ipykernel==7.4.0 matplotlib==3.11.2
 fi
 cuda_options=()
 if $all; then
@@ -130,8 +132,8 @@ else
 fi
 if $all; then
   if $install; then
-    make_venv build/venv-keras keras==3.15.1 tensorflow-cpu==2.21.0 numpy==2.4.6 safetensors==0.8.0 \
-      pillow==13.0.0
+    make_venv build/venv-frameworks keras==3.15.1 torch==2.15.0 torchvision==0.29.2 jax==0.10.2 flax==0.12.8 \
+      optax==0.2.8 numpy==2.4.6 safetensors==0.8.0 pyyaml==6.0.3 onnx==1.23.2 onnxruntime==1.32.0
     make_venv build/venv-tensorflow tensorflow-cpu==2.21.0 tf_keras==2.21.0
     make_venv build/venv-steps keras==3.15.1 tensorflow-cpu==2.21.0 torch==2.15.0
   fi

@@ -3,8 +3,8 @@
 
 Usage: with_python.py --modules=a,b SCRIPT ARGUMENT...
 
-It tries $COHORT_PYTHON, build/venv and build/venv-keras of the source tree (tests/run.sh makes them, the second
-one with --all), and the interpreter that runs this. If none has the modules, it exits with 77, which ctest
+It tries $COHORT_PYTHON, build/venv, build/venv-keras and build/venv-frameworks of the source tree (tests/run.sh makes
+them, the last one with --all), and the interpreter that runs this. If none has the modules, it exits with 77, which ctest
 reports as skipped.
 """
 import os
@@ -19,7 +19,8 @@ def main():
     modules = [m for m in sys.argv[1].removeprefix("--modules=").split(",") if m]
     script = sys.argv[2:]
     candidates = [os.environ.get("COHORT_PYTHON"), os.path.join(SOURCE, "build/venv/bin/python"),
-                  os.path.join(SOURCE, "build/venv-keras/bin/python"), sys.executable]
+                  os.path.join(SOURCE, "build/venv-keras/bin/python"),
+                  os.path.join(SOURCE, "build/venv-frameworks/bin/python"), sys.executable]
     for python in candidates:
         if not python or not os.path.exists(python):
             continue

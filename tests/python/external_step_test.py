@@ -6,6 +6,8 @@ import sys
 import tempfile
 import unittest
 
+if "COHORT_BINARY_DIR" in os.environ:
+    os.environ.setdefault("COHORT_BIN_DIR", os.path.join(os.environ["COHORT_BINARY_DIR"], "bin"))
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "deploy", "python"))
 
 import numpy as np  # noqa: E402

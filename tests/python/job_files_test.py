@@ -11,6 +11,8 @@ import unittest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 HERE = os.path.dirname(os.path.abspath(__file__))
+if "COHORT_BINARY_DIR" in os.environ:
+    os.environ.setdefault("COHORT_BIN_DIR", os.path.join(os.environ["COHORT_BINARY_DIR"], "bin"))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "deploy", "python"))
 sys.path.insert(0, os.path.join(HERE, "..", "deploy"))
 
