@@ -67,7 +67,7 @@ def _cuts(groups: Sequence[Sequence[int]]) -> list[int] | None:
 class Layouts:
     """Operations on tensors that respect their layouts."""
 
-    def __init__(self, graph: Graph, batch: int):
+    def __init__(self, graph: Graph, batch: int) -> None:
         self.graph = graph
         self.batch = batch
 
@@ -173,7 +173,9 @@ class Layouts:
         groups: list[tuple[list[int], list[int]]] = []
         i = j = 0
         while i < len(value.shape) or j < len(shape):
-            mine, theirs, a, b = [], [], 1, 1
+            mine: list[int] = []
+            theirs: list[int] = []
+            a = b = 1
             while not mine and not theirs or a != b:
                 if a <= b and i < len(value.shape):
                     mine.append(i)
@@ -218,7 +220,8 @@ class Layouts:
                 if left[at] == 1:
                     at += 1
             plan.append(mine)
-        starts, sizes = {}, []
+        starts: dict[int, int] = {}
+        sizes: list[int] = []
         for i, size in enumerate(value.sizes):
             starts[i] = len(sizes)
             sizes += factors.get(i) or [size]

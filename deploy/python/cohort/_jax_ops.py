@@ -57,12 +57,12 @@ def _kind(t: Any, *operands: Any) -> str:
 
 
 @_handles("optimization_barrier")
-def _barrier(t, equation, *xs):
+def _barrier(t: Any, equation: Any, *xs: Any) -> Any:
     return list(xs)
 
 
 @_handles("max", "min")
-def _max(t, equation, x, y):
+def _max(t: Any, equation: Any, x: Any, y: Any) -> Any:
     name = equation.primitive.name
     for a, b in ((x, y), (y, x)):  # infinity, with which maxima begin
         if isinstance(a, np.ndarray) and a.size and (a == (-np.inf if name == "max" else np.inf)).all() and isinstance(b, Value):
@@ -71,7 +71,7 @@ def _max(t, equation, x, y):
 
 
 @_handles("div")
-def _div(t, equation, x, y):
+def _div(t: Any, equation: Any, x: Any, y: Any) -> Any:
     kind = _kind(t, x, y)
     if kind == "int":  # towards zero
         x, y = (t.cast(t.as_value(v), "float") for v in (x, y))
@@ -80,7 +80,7 @@ def _div(t, equation, x, y):
 
 
 @_handles("rem")
-def _rem(t, equation, x, y):
+def _rem(t: Any, equation: Any, x: Any, y: Any) -> Any:
     """The remainder with the sign of x."""
     kind = _kind(t, x, y)
     rest = t.with_numbers("mod", t.elementwise("abs", x), np.abs(y) if isinstance(y, np.ndarray) else t.elementwise("abs", y), kind=kind)
@@ -88,7 +88,7 @@ def _rem(t, equation, x, y):
 
 
 @_handles("integer_pow")
-def _integer_pow(t, equation, x):
+def _integer_pow(t: Any, equation: Any, x: Any) -> Any:
     (y,) = _params(equation, "y")
     if y == 2:
         return t.elementwise("square", x)
@@ -99,48 +99,48 @@ def _integer_pow(t, equation, x):
 
 
 @_handles("cbrt")
-def _cbrt(t, equation, x):
+def _cbrt(t: Any, equation: Any, x: Any) -> Any:
     return t.elementwise("multiply", t.elementwise("sign", x), t.with_numbers("power", t.elementwise("abs", x), 1 / 3))
 
 
 @_handles("erfc")
-def _erfc(t, equation, x):
+def _erfc(t: Any, equation: Any, x: Any) -> Any:
     return t.with_numbers("subtract", 1.0, t.elementwise("erf", x), kind="float")
 
 
 @_handles("round")
-def _round(t, equation, x):
+def _round(t: Any, equation: Any, x: Any) -> Any:
     if int(equation.params["rounding_method"]) != 1:
         raise t.error("a rounding of halves away from zero")
     return t.elementwise("round", x)
 
 
 @_handles("is_finite")
-def _is_finite(t, equation, x):
+def _is_finite(t: Any, equation: Any, x: Any) -> Any:
     return t.elementwise("isfinite", x, kind="bool")
 
 
 @_handles("not")
-def _not(t, equation, x):
+def _not(t: Any, equation: Any, x: Any) -> Any:
     if t.as_value(x).kind != "bool":
         raise t.error("bits of whole numbers")
     return t.elementwise("logical_not", x)
 
 
 @_handles("and", "or", "xor")
-def _logical(t, equation, x, y):
+def _logical(t: Any, equation: Any, x: Any, y: Any) -> Any:
     if _kind(t, x, y) != "bool":
         raise t.error("bits of whole numbers")
     return t.elementwise(f"logical_{equation.primitive.name}", x, y, kind="bool")
 
 
 @_handles("clamp")
-def _clamp(t, equation, low, x, high):
+def _clamp(t: Any, equation: Any, low: Any, x: Any, high: Any) -> Any:
     return t.with_numbers("minimum", t.with_numbers("maximum", x, low, kind=_kind(t, x, low)), high, kind=_kind(t, x, high))
 
 
 @_handles("convert_element_type")
-def _convert(t, equation, x):
+def _convert(t: Any, equation: Any, x: Any) -> Any:
     dtype = np.dtype(equation.params["new_dtype"])
     v = t.as_value(x)
     kind = "bool" if dtype.kind == "b" else "int" if dtype.kind in "iu" else "float"
@@ -150,7 +150,7 @@ def _convert(t, equation, x):
 
 
 @_handles("select_n")
-def _select_n(t, equation, which, *cases):
+def _select_n(t: Any, equation: Any, which: Any, *cases: Any) -> Any:
     if hasattr(which, "probability"):
         return _dropout(t, which, *cases)
     if len(cases) != 2 or t.as_value(which).kind != "bool":
@@ -200,32 +200,32 @@ def _named(*names: str) -> Callable:
 
 
 @_named("relu")
-def _relu(t, jaxpr, x):
+def _relu(t: Any, jaxpr: Any, x: Any) -> Any:
     return t.elementwise("relu", x)
 
 
 @_named("relu6")
-def _relu6(t, jaxpr, x):
+def _relu6(t: Any, jaxpr: Any, x: Any) -> Any:
     return t.elementwise("relu6", x)
 
 
 @_named("silu", "swish")
-def _silu(t, jaxpr, x):
+def _silu(t: Any, jaxpr: Any, x: Any) -> Any:
     return t.elementwise("silu", x)
 
 
 @_named("logaddexp")
-def _logaddexp(t, jaxpr, x, y):
+def _logaddexp(t: Any, jaxpr: Any, x: Any, y: Any) -> Any:
     if number_of(y) == 0 and not isinstance(x, np.ndarray):
         return t.elementwise("softplus", x)
     return t.with_numbers("logaddexp", x, y, kind="float")
 
 
 @_named("softmax", "_softmax", "log_softmax")
-def _softmax(t, jaxpr, x, *rest):
+def _softmax(t: Any, jaxpr: Any, x: Any, *rest: Any) -> Any:
     """Softmax along one axis, which the jaxpr's maximum names."""
     name = "log_softmax" if any(e.primitive.name == "log" for e in jaxpr.eqns) else "softmax"
-    axes = next((e.params["axes"] for e in jaxpr.eqns if e.primitive.name == "reduce_max"), ())
+    axes: tuple[int, ...] = next((e.params["axes"] for e in jaxpr.eqns if e.primitive.name == "reduce_max"), ())
     if rest or len(axes) != 1:
         return None
     return t.along(t.as_value(x), axes[0], lambda v, axis: t.graph.op(name, [v], axis=-1))
@@ -235,14 +235,14 @@ def _softmax(t, jaxpr, x, *rest):
 
 
 @_handles("transpose")
-def _transpose(t, equation, x):
+def _transpose(t: Any, equation: Any, x: Any) -> Any:
     (order,) = _params(equation, "permutation")
     v = t.as_value(x)
     return Value(v.name, v.sizes, [v.axes[i] for i in order], [v.shape[i] for i in order], v.kind)
 
 
 @_handles("reshape")
-def _reshape(t, equation, x):
+def _reshape(t: Any, equation: Any, x: Any) -> Any:
     v = t.as_value(x)
     if equation.params.get("dimensions") is not None:
         raise t.error("a reshape with an order of axes")
@@ -250,14 +250,14 @@ def _reshape(t, equation, x):
 
 
 @_handles("squeeze")
-def _squeeze(t, equation, x):
+def _squeeze(t: Any, equation: Any, x: Any) -> Any:
     v = t.as_value(x)
     kept = [i for i in range(len(v.shape)) if i not in equation.params["dimensions"]]
     return Value(v.name, v.sizes, [v.axes[i] for i in kept], [v.shape[i] for i in kept], v.kind)
 
 
 @_handles("broadcast_in_dim")
-def _broadcast_in_dim(t, equation, x, *dynamic):
+def _broadcast_in_dim(t: Any, equation: Any, x: Any, *dynamic: Any) -> Any:
     shape, places = _params(equation, "shape", "broadcast_dimensions")
     v = t.as_value(x)
     axes: list[tuple[int, ...]] = [()] * len(shape)
@@ -267,7 +267,7 @@ def _broadcast_in_dim(t, equation, x, *dynamic):
 
 
 @_handles("concatenate")
-def _concatenate(t, equation, *xs):
+def _concatenate(t: Any, equation: Any, *xs: Any) -> Any:
     (dim,) = _params(equation, "dimension")
     values = [t.as_value(x) for x in xs]
     rank = len(values[0].shape)
@@ -286,20 +286,20 @@ def _concatenate(t, equation, *xs):
 
 
 @_handles("stack")
-def _stack(t, equation, *xs):
+def _stack(t: Any, equation: Any, *xs: Any) -> Any:
     (axis,) = _params(equation, "axis")
     return _concatenate(t, _Axis(axis), *(_expanded(t.as_value(x), axis) for x in xs))
 
 
 @_handles("unstack")
-def _unstack(t, equation, x):
+def _unstack(t: Any, equation: Any, x: Any) -> Any:
     v = t.as_value(x)
     (axis,) = _params(equation, "axis")
     return [_row(t, v, axis, i) for i in range(v.shape[axis])]
 
 
 @_handles("tile")
-def _tile(t, equation, x):
+def _tile(t: Any, equation: Any, x: Any) -> Any:
     v = t.as_value(x)
     for axis, count in enumerate(equation.params["reps"]):
         if count > 1:
@@ -318,12 +318,12 @@ def _expanded(v: Value, axis: int) -> Value:
 class _Axis:
     """The parameters of a concatenation."""
 
-    def __init__(self, axis: int):
+    def __init__(self, axis: int) -> None:
         self.params = {"dimension": axis}
 
 
 @_handles("slice")
-def _slice(t, equation, x):
+def _slice(t: Any, equation: Any, x: Any) -> Any:
     starts, limits, strides = _params(equation, "start_indices", "limit_indices", "strides")
     v = t.as_value(x)
     for axis, (start, limit, step) in enumerate(zip(starts, limits, strides or [1] * len(starts))):
@@ -343,7 +343,7 @@ def _taken(t: Any, v: Value, axis: int, places: range) -> Value:
 
 
 @_handles("dynamic_slice")
-def _dynamic_slice(t, equation, x, *starts):
+def _dynamic_slice(t: Any, equation: Any, x: Any, *starts: Any) -> Any:
     (sizes,) = _params(equation, "slice_sizes")
     if not all(isinstance(start, np.ndarray) for start in starts):
         raise t.error("a slice whose place is computed")
@@ -355,7 +355,7 @@ def _dynamic_slice(t, equation, x, *starts):
 
 
 @_handles("split")
-def _split(t, equation, x):
+def _split(t: Any, equation: Any, x: Any) -> Any:
     sizes, axis = _params(equation, "sizes", "axis")
     v = t.as_value(x)
     ends = np.cumsum(sizes)
@@ -363,7 +363,7 @@ def _split(t, equation, x):
 
 
 @_handles("rev")
-def _rev(t, equation, x):
+def _rev(t: Any, equation: Any, x: Any) -> Any:
     v = t.as_value(x)
     for axis in equation.params["dimensions"]:
         if v.shape[axis] % t.batch == 0:
@@ -373,7 +373,7 @@ def _rev(t, equation, x):
 
 
 @_handles("pad")
-def _pad(t, equation, x, filling):
+def _pad(t: Any, equation: Any, x: Any, filling: Any) -> Any:
     number = number_of(filling)
     v = t.as_value(x)
     if number is None:
@@ -407,7 +407,7 @@ def padded(t: Any, v: Value, axis: int, low: int, high: int, interior: int, numb
 
 
 @_handles("iota")
-def _iota(t, equation, *dynamic):
+def _iota(t: Any, equation: Any, *dynamic: Any) -> Any:
     raise t.error("a shape that is computed")
 
 
@@ -415,7 +415,7 @@ def _iota(t, equation, *dynamic):
 
 
 @_handles("gather")
-def _gather(t, equation, x, indices):
+def _gather(t: Any, equation: Any, x: Any, indices: Any) -> Any:
     numbers, sizes = _params(equation, "dimension_numbers", "slice_sizes")
     shape = t.as_value(x).shape
     mapped = list(numbers.start_index_map)
@@ -498,7 +498,7 @@ for _name, _function in {"reduce_sum": "sum", "reduce_max": "max", "reduce_min":
 
 
 @_handles("argmax", "argmin")
-def _argmax(t, equation, x):
+def _argmax(t: Any, equation: Any, x: Any) -> Any:
     (axis,) = equation.params["axes"]
     v = t.as_value(x)
     if v.shape[axis] % t.batch == 0:
@@ -510,7 +510,7 @@ def _argmax(t, equation, x):
 
 
 @_handles("cumsum")
-def _cumsum(t, equation, x):
+def _cumsum(t: Any, equation: Any, x: Any) -> Any:
     axis, reverse = _params(equation, "axis", "reverse")
 
     def function(name: str, last: int) -> str:
@@ -525,7 +525,7 @@ def _cumsum(t, equation, x):
 
 
 @_handles("dot_general")
-def _dot_general(t, equation, x, y):
+def _dot_general(t: Any, equation: Any, x: Any, y: Any) -> Any:
     ((contract_x, contract_y), (batch_x, batch_y)), = _params(equation, "dimension_numbers")
     a, b = t.cast(t.as_value(x), "float"), t.cast(t.as_value(y), "float")
     letters_a = [f"a{i}" for i in range(len(a.shape))]
@@ -544,7 +544,7 @@ def _dot_general(t, equation, x, y):
 
 
 @_handles("conv_general_dilated")
-def _conv(t, equation, x, kernel):
+def _conv(t: Any, equation: Any, x: Any, kernel: Any) -> Any:
     numbers, strides, padding, inner, outer, groups, batch_groups = _params(
         equation, "dimension_numbers", "window_strides", "padding", "lhs_dilation", "rhs_dilation", "feature_group_count",
         "batch_group_count")
@@ -592,7 +592,7 @@ def _same(size: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]
 
 
 @_handles("reduce_window_max", "reduce_window_sum", "reduce_window_min")
-def _reduce_window(t, equation, x):
+def _reduce_window(t: Any, equation: Any, x: Any) -> Any:
     window, strides, padding, inner, outer = _params(
         equation, "window_dimensions", "window_strides", "padding", "base_dilation", "window_dilation")
     function = equation.primitive.name.removeprefix("reduce_window_")
@@ -600,7 +600,7 @@ def _reduce_window(t, equation, x):
 
 
 @_handles("reduce_window")
-def _general_reduce_window(t, equation, x, start):
+def _general_reduce_window(t: Any, equation: Any, x: Any, start: Any) -> Any:
     (jaxpr,) = _params(equation, "jaxpr")
     function = {"add": "sum", "max": "max", "min": "min"}.get(jaxpr.eqns[0].primitive.name if len(jaxpr.eqns) == 1 else "")
     if function is None:
@@ -616,7 +616,8 @@ def _pool(t: Any, function: str, v: Value, window: Any, strides: Any, padding: A
     if any(d != 1 for d in dilations) or not 1 <= len(places) <= 3 or v.shape[rest[0]] != t.batch or function == "min":
         raise t.error("a reduction of windows that is no pooling of one to three axes")
     for i in places:
-        v = padded(t, v, i, *map(int, padding[i]), 0, 0 if function == "sum" else -1e30)
+        low, high = map(int, padding[i])
+        v = padded(t, v, i, low, high, 0, 0 if function == "sum" else -1e30)
     # [records, axes, all other axes as channels]
     order = [rest[0], *places, *rest[1:]]
     v = t.filled(v)
@@ -639,7 +640,7 @@ def _pool(t: Any, function: str, v: Value, window: Any, strides: Any, padding: A
 
 
 @_handles("scan")
-def _scan(t, equation, *arguments):
+def _scan(t: Any, equation: Any, *arguments: Any) -> Any:
     jaxpr, length, reverse, consts, carries = _params(equation, "jaxpr", "length", "reverse", "num_consts", "num_carry")
     if length > _LONGEST_SCAN:
         raise t.error(f"a scan of {length} steps; {_LONGEST_SCAN} are unrolled")
@@ -668,7 +669,7 @@ def _stacked(t: Any, xs: list[Any]) -> Any:
 
 
 @_handles("cond")
-def _cond(t, equation, which, *arguments):
+def _cond(t: Any, equation: Any, which: Any, *arguments: Any) -> Any:
     (branches,) = _params(equation, "branches")
     if not isinstance(which, np.ndarray):
         raise t.error("a decision (cond) on a value that is computed: use jnp.where")
@@ -677,5 +678,5 @@ def _cond(t, equation, which, *arguments):
 
 
 @_handles("while")
-def _while(t, equation, *arguments):
+def _while(t: Any, equation: Any, *arguments: Any) -> Any:
     raise t.error("a loop whose end is computed (while): use jax.lax.scan or a Python loop")

@@ -45,10 +45,10 @@ def _path_of(name: str) -> str:
         path = os.path.join(folder, name)
         if os.access(path, os.X_OK):
             return path
-    path = None if given else shutil.which(name)
-    if path is None or _is_this(path):
+    found = None if given else shutil.which(name)
+    if found is None or _is_this(found):
         raise ProgramError(f"the program {name} is not there: install Cohort, or name the folder of its programs in COHORT_BIN_DIR")
-    return path
+    return found
 
 
 def _is_this(path: str) -> bool:

@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import time
+import warnings
 from typing import Any, Iterator
 
 import numpy as np
@@ -118,9 +119,13 @@ class Run(Followed):
         parent = os.getpid()
         self._log = open(self._log_path, "ab")
         try:
-            # A group of its own: Ctrl-C in a terminal reaches this process alone, which asks the job to end.
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log, start_new_session=True,
-                                             preexec_fn=lambda: _end_with_parent(parent), env={**os.environ, **environment})
+            with warnings.catch_warnings():
+                # jax warns of a fork, because threads may hold locks. The child calls prctl alone before it becomes the program.
+                warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
+                # A group of its own: Ctrl-C in a terminal reaches this process alone, which asks the job to end.
+                self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log,
+                                                 start_new_session=True, preexec_fn=lambda: _end_with_parent(parent),
+                                                 env={**os.environ, **environment})
         except BaseException:
             self._log.close()
             raise

@@ -43,7 +43,7 @@ class safe_open:  # noqa: N801, the name in the package safetensors
     Raises ValueError for a file that is damaged.
     """
 
-    def __init__(self, path: str | os.PathLike, framework: str = "np"):
+    def __init__(self, path: str | os.PathLike, framework: str = "np") -> None:
         del framework
         self._path = os.fspath(path)
         self._file = open(path, "rb")

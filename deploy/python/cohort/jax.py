@@ -38,7 +38,7 @@ class Model:
     Calling the model calls `apply(model.params, *inputs)`.
     """
 
-    def __init__(self, apply: Callable[..., Any], params: Any, *, example: Any = None, name: str | None = None):
+    def __init__(self, apply: Callable[..., Any], params: Any, *, example: Any = None, name: str | None = None) -> None:
         if not callable(apply):
             raise TypeError(f"cohort.jax.Model takes a function apply(params, *inputs) first, not {type(apply).__name__}")
         self.apply = apply
@@ -176,7 +176,7 @@ class Mask:
 class _Tracer(Layouts):
     """Walks a jaxpr. In the environment of the walk, a variable is a Value, a Parameter, a Mask or an array of numbers."""
 
-    def __init__(self, graph: Graph, batch: int, params: Any):
+    def __init__(self, graph: Graph, batch: int, params: Any) -> None:
         super().__init__(graph, batch)
         self.made: dict[tuple, str] = {}
         self.wrapped: dict[str, str] = {}  # by a value of indices, those before negative ones were counted from the end
