@@ -207,7 +207,7 @@ absl::Status ClassReader::ReadArguments(const ClassNode& node, const std::string
   v1::ClassConfig given;
   std::map<std::string, int> lines;
   for (const Entry& entry : node.arguments) {
-    Note(JoinPath(path, entry.key), entry.line);
+    Note(JoinKeys(path, entry.key), entry.line);
     if (!lines.emplace(entry.key, entry.line).second) {
       return Error(entry.line, "key \"{}\" is given twice in `{}`", entry.key, schema.name);
     }
@@ -216,7 +216,7 @@ absl::Status ClassReader::ReadArguments(const ClassNode& node, const std::string
     const Argument* argument = schema.Find(entry.key);
     if (argument == nullptr || entry.value.IsNull()) continue;
     COHORT_RETURN_IF_ERROR(
-        ReadArgument(entry, JoinPath(path, entry.key), schema, *argument, value));
+        ReadArgument(entry, JoinKeys(path, entry.key), schema, *argument, value));
   }
   std::string about;
   auto completed = CompleteConfig(schema, given, &about);
@@ -302,7 +302,7 @@ absl::Status ClassReader::ReadTable(const Entry& entry, const std::string& path,
                    argument.name, item.key.substr(0, 60));
     }
     *pairs->add_values() = ConfigOf(key);
-    COHORT_ASSIGN_OR_RETURN(const double number, Number(item.value, JoinPath(path, item.key)));
+    COHORT_ASSIGN_OR_RETURN(const double number, Number(item.value, JoinKeys(path, item.key)));
     *pairs->add_values() = ConfigOf(number);
   }
   return absl::OkStatus();
@@ -315,7 +315,7 @@ absl::Status ClassReader::ReadObjects(const Entry& entry, const std::string& pat
                                                     argument.name + ": " + ExampleValue(argument)));
   auto* const objects = value->mutable_object()->mutable_config();
   for (const Entry& item : items) {
-    const std::string item_path = JoinPath(path, item.key);
+    const std::string item_path = JoinKeys(path, item.key);
     Note(item_path, item.line);
     v1::ClassConfig* const object = (*objects)[item.key].mutable_object();
     bool names_class = !item.value.IsMap();

@@ -37,7 +37,7 @@ absl::Status CompileReader::Read(const YAML::Node& node, const std::string& path
   const Entry* weights = nullptr;
   const Entry* weighted_metrics = nullptr;  // named after the others
   for (const Entry& entry : entries) {
-    const std::string key_path = JoinPath(path, entry.key);
+    const std::string key_path = JoinKeys(path, entry.key);
     Note(key_path, entry.line);
     if (entry.value.IsNull()) continue;  // the default
     if (entry.key == "loss") {
@@ -216,7 +216,7 @@ absl::Status CompileReader::ReadOptimizerChoice(const YAML::Node& node, const st
                           Entries(node, what, "optimizers: [{variables: \"*\", optimizer: adam}]"));
   choice->set_sparse_update("keras");
   for (const Entry& entry : entries) {
-    const std::string key_path = JoinPath(path, entry.key);
+    const std::string key_path = JoinKeys(path, entry.key);
     Note(key_path, entry.line);
     if (entry.value.IsNull()) continue;
     if (entry.key == "variables") {

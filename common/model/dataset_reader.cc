@@ -100,7 +100,7 @@ absl::Status DatasetReader::Read(const YAML::Node& node, const std::string& path
                      source, entry.key);
       }
       source = entry.key;
-      COHORT_RETURN_IF_ERROR(ReadSource(entry, JoinPath(path, entry.key), dataset));
+      COHORT_RETURN_IF_ERROR(ReadSource(entry, JoinKeys(path, entry.key), dataset));
       continue;
     }
     std::vector<std::string> known = NamesOf(Sources());
@@ -177,7 +177,7 @@ absl::Status DatasetReader::ReadTransformClass(const std::vector<Entry>& entries
   std::string class_path = path;
   bool by_class = false, has_lookup = false;
   for (const Entry& entry : entries) {
-    const std::string key_path = JoinPath(path, entry.key);
+    const std::string key_path = JoinKeys(path, entry.key);
     Note(key_path, entry.line);
     const ShortKey* const short_key = FindShortKey(entry.key, entry.value);
     if (short_key != nullptr && entry.value.IsNull()) continue;

@@ -100,7 +100,7 @@ absl::Status JobReader::ReadFit(const YAML::Node& node, const std::string& path,
     } else if (!entry.value.IsSequence()) {
       others.push_back(Entry{"validation_freq", entry.line, entry.value});
     } else {
-      Note(JoinPath(path, "validation_freq"), entry.line);
+      Note(JoinKeys(path, "validation_freq"), entry.line);
       COHORT_ASSIGN_OR_RETURN(const auto items, Items(entry.value, path));
       for (const YAML::Node& item : items) {
         COHORT_ASSIGN_OR_RETURN(const int64_t epoch, Integer(item, "fit.validation_freq"));
@@ -166,7 +166,7 @@ absl::Status JobReader::ReadClassWeight(const Entry& entry, const std::string& p
                    kMostWeightedClasses - 1, item.key.substr(0, 60));
     }
     COHORT_ASSIGN_OR_RETURN((*fit->mutable_class_weight())[label],
-                            Number(item.value, JoinPath(path, item.key)));
+                            Number(item.value, JoinKeys(path, item.key)));
   }
   return absl::OkStatus();
 }

@@ -77,7 +77,7 @@ std::string ExampleOf(const std::string& path, const Descriptor& message, const 
 
 }  // namespace
 
-std::string JoinPath(const std::string& path, std::string_view key) {
+std::string JoinKeys(const std::string& path, std::string_view key) {
   return path.empty() ? std::string(key) : fmt::format("{}.{}", path, key);
 }
 
@@ -157,8 +157,8 @@ absl::Status YamlReader::ReadEntries(const std::vector<Entry>& entries, const st
       return UnknownKey(entry.line, entry.key, path.empty() ? "the job" : fmt::format("`{}`", path),
                         known);
     }
-    Note(JoinPath(path, entry.key), entry.line);
-    COHORT_RETURN_IF_ERROR(ReadField(entry, JoinPath(path, entry.key), field, message));
+    Note(JoinKeys(path, entry.key), entry.line);
+    COHORT_RETURN_IF_ERROR(ReadField(entry, JoinKeys(path, entry.key), field, message));
   }
   return absl::OkStatus();
 }

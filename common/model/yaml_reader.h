@@ -92,7 +92,7 @@ class YamlReader {
 };
 
 // "a.b", or "b" if a is empty.
-std::string JoinPath(const std::string& path, std::string_view key);
+std::string JoinKeys(const std::string& path, std::string_view key);
 
 }  // namespace cohort
 
