@@ -1,7 +1,10 @@
 #include "common/kernels/external_process.h"
 
+#include <poll.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -95,7 +99,7 @@ std::shared_ptr<ExternalProcess> ExternalProcess::OfThisTask() {
 
 ExternalProcess::~ExternalProcess() {
   const MutexLock lock(&mutex_);
-  Stop();
+  End();
 }
 
 absl::Status ExternalProcess::Call(const SharedRegion& region, const std::string& call) {
@@ -112,9 +116,7 @@ absl::Status ExternalProcess::Call(const SharedRegion& region, const std::string
       return InvalidArgument("the external step failed: {}",
                              error->is_string() ? error->get<std::string>() : error->dump());
     }
-    ::shutdown(socket_, SHUT_RDWR);
-    const std::string how = HowItEnded(child_->Wait());
-    Stop();
+    const std::string how = HowItEnded(End());
     if (i == kTries) return Internal("the process of the external step {} during a call", how);
   }
 }
@@ -128,6 +130,7 @@ absl::Status ExternalProcess::Start() {
   ChildProcessOptions options;
   options.argv = std::move(command);
   options.stdin_fd = ends[1];
+  options.own_group = true;
   auto child = ChildProcess::Start(options);
   ::close(ends[1]);
   if (!child.ok()) {
@@ -136,13 +139,26 @@ absl::Status ExternalProcess::Start() {
   }
   child_ = *std::move(child);
   socket_ = ends[0];
+  process_ = static_cast<int>(::syscall(SYS_pidfd_open, child_->pid(), 0));
+  if (process_ < 0) {
+    const int error = errno;
+    End();
+    return ErrnoStatus("cannot watch", "the external step", error);
+  }
   return absl::OkStatus();
 }
 
-void ExternalProcess::Stop() {
+int ExternalProcess::End() {
+  if (child_ == nullptr) return 0;
+  const std::optional<int> ended = child_->Poll();
+  // Its own processes are of its group.
+  ::kill(-child_->pid(), SIGKILL);
+  const int status = child_->Wait();
   child_.reset();
-  if (socket_ >= 0) ::close(std::exchange(socket_, -1));
+  ::close(std::exchange(process_, -1));
+  ::close(std::exchange(socket_, -1));
   mapped_.clear();
+  return ended.value_or(status);
 }
 
 absl::StatusOr<std::string> ExternalProcess::Exchange(const SharedRegion& region,
@@ -185,6 +201,13 @@ absl::StatusOr<std::string> ExternalProcess::ReadLine() {
   std::string line;
   char block[4096];
   while (line.size() < kMostAnswerBytes) {
+    // What the step has started may hold its end of the socket open.
+    pollfd events[] = {{socket_, POLLIN, 0}, {process_, POLLIN, 0}};
+    if (::poll(events, 2, -1) < 0 && errno != EINTR) return Unavailable("it cannot be awaited");
+    if (events[0].revents == 0) {
+      if (events[1].revents == 0) continue;
+      return Unavailable("the external step has ended");
+    }
     const ssize_t n = ::recv(socket_, block, sizeof(block), 0);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return Unavailable("the external step has ended");

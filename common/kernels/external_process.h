@@ -36,10 +36,11 @@ class SharedRegion {
   const uint64_t id_;
 };
 
-// The process that computes external steps beside this task: the command in the environment
-// variable COHORT_EXTERNAL_STEP, a list of words as JSON. It starts at the first call, ends with
-// this process, and starts again if it has ended. It talks over its standard input, a Unix socket,
-// in lines of JSON:
+// The process that computes external steps beside this task: the command in the environment variable
+// COHORT_EXTERNAL_STEP, a list of words as JSON. The thread that calls it first starts it, and it is
+// killed when this thread ends (ChildProcessOptions::death_signal). A call starts it again if it has
+// ended, so a step keeps no state between calls. It talks over its standard input, a Unix socket, in
+// lines of JSON:
 //
 //   {"map": 3, "bytes": 4096}     with a descriptor: the memory of region 3
 //   {"region": 3, ...}            a call; the caller has written its inputs to the region
@@ -57,7 +58,8 @@ class ExternalProcess {
 
  private:
   absl::Status Start() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Stop() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Kills the process and what it has started. Returns waitpid's status.
+  int End() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Unavailable: the process has ended.
   absl::StatusOr<std::string> Exchange(const SharedRegion& region, const std::string& call)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -67,6 +69,7 @@ class ExternalProcess {
   Mutex mutex_;
   std::unique_ptr<ChildProcess> child_ ABSL_GUARDED_BY(mutex_);
   int socket_ ABSL_GUARDED_BY(mutex_) = -1;
+  int process_ ABSL_GUARDED_BY(mutex_) = -1;           // pidfd_open of the child
   std::set<uint64_t> mapped_ ABSL_GUARDED_BY(mutex_);  // regions that the process knows
 };
 

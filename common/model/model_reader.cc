@@ -87,7 +87,13 @@ absl::StatusOr<v1::ModelSpec> ReadModelJson(const std::string& json, const std::
   JobLines lines{.file = file, .keys = {}};
   v1::ModelSpec model;
   try {
-    COHORT_RETURN_IF_ERROR(ModelReader(&lines).Read(YAML::Load(json), "model", &model));
+    const YAML::Node node = YAML::Load(json);
+    for (const char* key : {"traced", "keras_json"}) {
+      // It has the layers itself; otherwise a file could name itself.
+      if (node.IsMap() && node[key])
+        return InvalidArgument("{}:1: it may not name `{}`", file, key);
+    }
+    COHORT_RETURN_IF_ERROR(ModelReader(&lines).Read(node, "model", &model));
   } catch (const YAML::Exception& error) {
     return InvalidArgument("{}:{}: not JSON: {}", file, error.mark.line + 1, error.msg);
   }

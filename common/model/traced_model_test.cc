@@ -75,6 +75,8 @@ TEST_CASE("a file that is no traced model is refused with its name and line") {
         std::string::npos);
   CHECK(error("cohort.model", "1", "{\"functional\": [\n{\"Densee\": {}}]}")
             .find("model.cohort:2: ") != std::string::npos);
+  CHECK(error("cohort.model", "1", R"({"traced": "model.cohort"})")
+            .find("it may not name `traced`") != std::string::npos);
   CHECK(ErrorOf(files.Job("missing.cohort").status()).find("missing.cohort") != std::string::npos);
 }
 

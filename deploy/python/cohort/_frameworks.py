@@ -190,7 +190,7 @@ class ExternalFramework(_Framework):
             shape = np.shape(array)[1:]
             column = graph.input(name, shape or (1,), kind)  # a column of single numbers is [batch, 1] in a model
             inputs.append(column if shape else graph.op("reshape", [column], newshape=[-1]))
-        inputs += [graph.variable(name, value) for name, value in model.variables.items()]
+        inputs += [graph.variable(name, value, name not in model.frozen) for name, value in model.variables.items()]
         graph.outputs = [graph.add("External", "step", inputs, columns=len(x), results=1 + len(model.metrics),
                                    names=[*(name.removeprefix("column/") for name in x), *model.variables])]
         graph.output_shapes = [(1 + len(model.metrics),)]

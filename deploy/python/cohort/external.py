@@ -33,11 +33,13 @@ class ExternalStep:
     `variables` hold the first values, and after `fit` the trained ones.
     """
 
-    def __init__(self, step: Step, variables: Mapping[str, Any], metrics: tuple[str, ...] = (), name: str = "external"):
+    def __init__(self, step: Step, variables: Mapping[str, Any], metrics: tuple[str, ...] = (), name: str = "external",
+                 frozen: Any = ()):
         self.step = step
         self.variables = {key: np.asarray(value) for key, value in variables.items()}
         self.metrics = tuple(metrics)
         self.name = name
+        self.frozen = frozenset(frozen)  # variables that training does not change
         if not self.variables:
             raise ValueError("an external step needs variables")
         dtypes = {value.dtype.name for value in self.variables.values()}
@@ -89,9 +91,13 @@ class ModuleStep(ExternalStep):
     """A PyTorch module as an external step: what `external_step(module, loss=...)` returns."""
 
     def __init__(self, module: Any, loss: Callable[..., Any], inputs: list[str], labels: list[str], metrics: Mapping[str, Callable[..., Any]]):
+        changed = next((type(m).__name__ for m in module.modules() if getattr(m, "track_running_stats", False)), None)
+        if changed is not None:
+            raise TypeError(f"{changed} keeps running statistics, which an external step would lose: trace the module (pass it to cohort.fit), "
+                            f"use GroupNorm or LayerNorm, or set track_running_stats=False")
         self.module = module
         super().__init__(_ModuleStep(module, loss, inputs, labels, metrics), {k: p.detach().numpy().copy() for k, p in module.named_parameters()},
-                         tuple(metrics), type(module).__name__.lower())
+                         tuple(metrics), type(module).__name__.lower(), [k for k, p in module.named_parameters() if not p.requires_grad])
 
     def trained(self, values: Mapping[str, np.ndarray]) -> None:
         import torch
@@ -103,14 +109,15 @@ class ModuleStep(ExternalStep):
 
 
 def external_step(step: Any, variables: Mapping[str, Any] | None = None, *, metrics: Any = (), loss: Callable[..., Any] | None = None,
-                  inputs: tuple[str, ...] = ("x",), labels: tuple[str, ...] = ("label",)) -> ExternalStep:
+                  frozen: Any = (), inputs: tuple[str, ...] = ("x",), labels: tuple[str, ...] = ("label",)) -> ExternalStep:
     """Returns a model for `cohort.fit` whose step runs in Python, in a process beside each worker.
 
     Args:
         step: a function (values, batch, training) -> (loss, gradients, metrics): `values` and `batch` are dicts of arrays by name, of a
             batch of [records, ...]; the loss is the mean of the batch, gradients are those of this mean, by name (a variable that has
             none stays as it is), metrics are means. Or a `torch.nn.Module`, with its `loss`.
-        variables: the first values by name, for a function.
+        variables: the first values by name, for a function; `frozen` names those that training does not change. A module's own are its
+            parameters; a module with running statistics (BatchNorm) is refused, because a step keeps no state between calls.
         metrics: the names of the function's metrics; for a module a dict of functions (prediction, *labels) -> number.
         loss: for a module: (prediction, *labels) -> the mean loss of a batch.
         inputs, labels: for a module: the columns that it and its loss are called with.
@@ -125,7 +132,7 @@ def external_step(step: Any, variables: Mapping[str, Any] | None = None, *, metr
         return ModuleStep(step, loss, list(inputs), list(labels), dict(metrics))
     if variables is None:
         raise TypeError("a function needs `variables`: their first values by name")
-    return ExternalStep(step, variables, tuple(metrics))
+    return ExternalStep(step, variables, tuple(metrics), frozen=frozen)
 
 
 # ---------------------------------------------------------------- the process
