@@ -27,8 +27,8 @@ class RestoredModel {
   // `threads` work on one batch.
   static absl::StatusOr<std::unique_ptr<RestoredModel>> Create(Program program, int threads);
 
-  // Reads the weights, or with `averages` those of SlotToRead, from any layout. `on_progress` (may be
-  // empty) is called for each block. Errors: those of CheckpointReader::ReadRows.
+  // Reads the weights, or with `averages` those of SlotToRead, from any layout. `on_progress` (may
+  // be empty) is called for each block. Errors: those of CheckpointReader::ReadRows.
   absl::Status Restore(const CheckpointReader& reader, bool averages,
                        const std::function<void()>& on_progress);
 

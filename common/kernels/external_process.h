@@ -36,11 +36,11 @@ class SharedRegion {
   const uint64_t id_;
 };
 
-// The process that computes external steps beside this task: the command in the environment variable
-// COHORT_EXTERNAL_STEP, a list of words as JSON. The thread that calls it first starts it, and it is
-// killed when this thread ends (ChildProcessOptions::death_signal). A call starts it again if it has
-// ended, so a step keeps no state between calls. It talks over its standard input, a Unix socket, in
-// lines of JSON:
+// The process that computes external steps beside this task: the command in the environment
+// variable COHORT_EXTERNAL_STEP, a list of words as JSON. The thread that calls it first starts it,
+// and it is killed when this thread ends (ChildProcessOptions::death_signal). A call starts it
+// again if it has ended, so a step keeps no state between calls. It talks over its standard input,
+// a Unix socket, in lines of JSON:
 //
 //   {"map": 3, "bytes": 4096}     with a descriptor: the memory of region 3
 //   {"region": 3, ...}            a call; the caller has written its inputs to the region
