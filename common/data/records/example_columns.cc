@@ -123,7 +123,7 @@ absl::Status WithFeatures(std::string_view record, const std::vector<RecordField
   const auto add = [&](std::string_view name, std::string_view entry) {
     const auto field = std::lower_bound(fields.begin(), fields.end(), name,
                                         [](const RecordField& f, std::string_view wanted_name) {
-                                          return f.type.name < wanted_name;
+                                          return f.type.name.compare(wanted_name) < 0;
                                         });
     if (field == fields.end() || field->type.name != name) return;
     found.entries[static_cast<size_t>(field - fields.begin())] = entry;
