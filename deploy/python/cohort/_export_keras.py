@@ -186,7 +186,8 @@ class _Builder:
             return function(given, **config)
         if names:
             return function(**dict(zip(names, given)), **config)
-        config = {key: x for key, x in config.items() if key not in list(known)[:len(given)]}
+        if set(config) & set(list(known)[:len(given)]):  # a number stands in the place of a tensor: 1 - x
+            return function(**dict(zip((key for key in known if key not in config), given)), **config)
         return function(*given, **config)
 
     # ---------------------------------------------------------------- values

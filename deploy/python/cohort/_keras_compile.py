@@ -7,6 +7,7 @@ from typing import Any
 import keras
 
 from cohort._classes import Classes
+from cohort._graph import TraceError
 from cohort._keras_functions import Functions
 
 
@@ -14,6 +15,10 @@ def compile_keys(model: keras.Model, classes: Classes, functions: Functions, out
     """Returns loss, loss weights, metrics, weighted metrics and optimizer. Raises TraceError for what Cohort lacks."""
     if not getattr(model, "compiled", False) or model.loss is None:
         raise TypeError(f"{model.name}: call model.compile(optimizer, loss) first")
+    for own in ("train_step", "compute_loss"):
+        if getattr(type(model), own) is not getattr(keras.Model, own):
+            raise TraceError(f"{model.name}: it has a `{own}` of its own, which workers cannot run: give compile() a loss of your own, or run the "
+                             f"step in Python (cohort.external_step)")
 
     def loss(given: Any, output: int) -> Any:
         if _is_own(given, keras.losses.Loss):

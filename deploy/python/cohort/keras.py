@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import re
 import traceback
 from typing import Any
 
@@ -385,9 +386,10 @@ class Tracer:
             name = self.graph.add(self.classes.layer_name(layer), path, inputs, **self.classes.config_of_layer(layer), **config)
             self.layers[id(layer)] = name
             counts: dict[str, int] = {}
+            names = _InnerNames()
             for v in weights if type(layer).__name__ != "Normalization" else []:
                 # In a layer of layers, as in LSTM with its cell, variables have numbers in the inner one.
-                inner = v.path[len(path) + 1:].rpartition("/")[0] if v.path.startswith(f"{path}/") else ""
+                inner = names.of(v.path[len(path) + 1:].rpartition("/")[0]) if v.path.startswith(f"{path}/") else ""
                 group = f"{name}/{inner}" if inner else name
                 key = f"{group}/{counts.setdefault(group, 0)}"
                 counts[group] += 1
@@ -479,6 +481,23 @@ class Tracer:
                 raise TraceError(f"{where}: it depends on the number of records of a batch")
             return x
         raise TraceError(f"{where}: the argument {x!r} is not supported")
+
+
+class _InnerNames:
+    """Names of layers inside a layer as Cohort numbers them: lstm_cell, lstm_cell_1. Keras counts the layers of the whole program."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {"": ""}
+        self._counts: dict[str, int] = {}
+
+    def of(self, path: str) -> str:
+        """The name of an inner layer, of its path below the outer one."""
+        if path not in self._names:
+            parent, _, last = path.rpartition("/")
+            base = "/".join(filter(None, (self.of(parent), re.sub(r"_\d+$", "", last))))
+            number = self._counts[base] = self._counts.get(base, -1) + 1
+            self._names[path] = f"{base}_{number}" if number else base
+        return self._names[path]
 
 
 def _layer_path(layer: Any) -> str:
