@@ -114,7 +114,7 @@ class Interpreter:
             return ops.einsum(config["subscripts"], *given)
         names = config.pop("input_names", ["x2"] if "x1" in config else None)
         config.update({key: tuple(config[key]) for key in ("pool_size", "strides") if key in config})
-        function = getattr(ops, name)
+        function = keras.activations.relu if name == "relu" else getattr(ops, name)
         if "x1" in config:
             return function(config.pop("x1"), *given, **config)
         if name in ("concatenate", "stack"):

@@ -150,6 +150,36 @@ class KerasTraceTest(unittest.TestCase):
         with self.assertRaisesRegex(TraceError, r"keras_trace_test.py:\d+: if float\(ops.sum\(x\)\) > 0.*external_step"):
             tracer.trace(ByValue(), np.zeros((2, 3)))
 
+    def test_arguments_that_are_functions(self):
+        x = keras.Input((6, 8))
+        y = layers.GroupQueryAttention(4, 4, 2)(x, x)
+        y = layers.Dense(5, activation=lambda z: ops.sin(z) * 2, kernel_initializer=lambda shape, dtype=None: ops.ones(shape, dtype) / 8)(y)
+        y = layers.TimeDistributed(layers.Dense(3, activation=keras.activations.relu))(layers.Activation(ops.tanh)(y))
+        y = layers.Lambda(lambda z: keras.activations.relu(z, negative_slope=0.1, max_value=0.5))(y)
+        graph = self.check(keras.Model(x, y), np.random.default_rng(4).normal(size=(RECORDS, 6, 8)))
+        self.assertIn("GroupQueryAttention", {kind for layer in graph.layers for kind in layer})
+        for layer, text in ((layers.LSTM(2, activation=lambda z: z), "an argument of LSTM is a function of your own"),
+                            (layers.Dense(2, kernel_regularizer=lambda w: ops.sum(w)), "a function of your own is not supported")):
+            with self.assertRaisesRegex(TraceError, text):
+                tracer.trace(keras.Sequential([keras.Input((6, 8)), layer]))
+
+    def test_types_of_layers(self):
+        def model(**last):
+            recurrence = layers.Bidirectional(layers.LSTM(2, **last))
+            return keras.Sequential([keras.Input((6, 8)), recurrence, layers.Dense(2), layers.Softmax(**last)])
+
+        before = keras.config.dtype_policy()
+        try:
+            keras.config.set_dtype_policy("mixed_bfloat16")
+            found = [body.get("dtype") for layer in tracer.trace(model(dtype="float32")).layers for body in layer.values()]
+            self.assertEqual(found[1:], ["float32", None, "float32"])
+            with self.assertRaisesRegex(TraceError, "its dtype is mixed_float16, and the model computes in bfloat16"):
+                tracer.trace(model(dtype="mixed_float16"))
+        finally:
+            keras.config.set_dtype_policy(before)
+        with self.assertRaisesRegex(TraceError, "its dtype is float32, and the model computes in float64"):
+            tracer.trace(model(dtype="float32"))
+
     def test_the_model_is_as_before(self):
         model = Encoder()
         ids = np.random.default_rng(3).integers(0, 50, (RECORDS, 10))

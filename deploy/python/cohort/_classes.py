@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from functools import lru_cache
+import warnings
+from functools import lru_cache, partial
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from cohort import _programs
 from cohort._graph import TraceError
 
 # Functions whose class in Keras has another name than the function.
-_FUNCTIONS = {"get_item": "get_item", "true_divide": "true_divide", "cast": "cast", "arg_max": "argmax", "arg_min": "argmin"}
+_FUNCTIONS = {"re_lu": "relu", "arg_max": "argmax", "arg_min": "argmin"}
 # Arguments of every Keras layer that say nothing here.
 _COMMON = {"name", "dtype", "trainable", "build_config", "batch_shape", "input_shape", "data_format", "batch_input_shape", "sparse", "ragged",
            "registered_name", "activity_regularizer", "synchronized", "quantization_config"}
@@ -32,6 +34,7 @@ class Classes:
 
     def __init__(self, reference: dict[str, Any]):
         self.reference = reference
+        self._aliases = {alias: name for name, entry in reference["layers"].items() for alias in entry.get("aliases", [])}
 
     @staticmethod
     @lru_cache
@@ -42,17 +45,29 @@ class Classes:
     # ---------------------------------------------------------------- layers
 
     def layer_name(self, layer: Any) -> str:
-        return type(layer).__name__
+        """Cohort's name of a layer's class; Keras exports GroupedQueryAttention as GroupQueryAttention."""
+        name = type(layer).__name__
+        return self._aliases.get(name, name)
 
     def has_layer(self, layer: Any) -> bool:
-        """True for a layer of Keras that Cohort has, with arguments that it takes."""
+        """True for a layer of Keras that Cohort has, with arguments that it takes. Raises TraceError for a recurrence of functions."""
         name = self.layer_name(layer)
         if not type(layer).__module__.startswith(("keras.src.layers.", "tf_keras.src.layers.")):
             return False
-        return name in self.reference["layers"] and name not in ("Variable", "Input", "InputLayer")
+        if name not in self.reference["layers"] or name in ("Variable", "Input", "InputLayer"):
+            return False
+        if not _has_function(layer):
+            return True
+        if hasattr(layer, "cell") or hasattr(layer, "forward_layer"):
+            raise TraceError(f"{layer.name}: an argument of {name} is a function of your own: use one of Keras by its name, or write the "
+                             f"steps of the recurrence in a layer of your own")
+        return False
 
-    def config_of_layer(self, layer: Any) -> dict[str, Any]:
-        """The arguments of a layer, without those that have Keras' default and mean nothing here."""
+    def config_of_layer(self, layer: Any, compute_dtype: str | None = None) -> dict[str, Any]:
+        """The arguments of a layer, without those that have Keras' default and mean nothing here.
+
+        compute_dtype: that of the model, in which a layer with a type of its own is float32.
+        """
         known = self.reference["layers"][self.layer_name(layer)]["arguments"]
         config = {}
         for key, value in layer.get_config().items():
@@ -76,6 +91,8 @@ class Classes:
             if known[key].get("planned") and _same(plain, known[key].get("default")):
                 continue
             config[key] = plain
+        if compute_dtype is not None and _dtype_of(layer, compute_dtype) is not None:
+            config["dtype"] = "float32"
         learned = _adapted(layer)
         return {key: value for key, value in {**config, **learned}.items() if value is not None or key not in learned}
 
@@ -83,6 +100,8 @@ class Classes:
         """A serialized value of Keras as a job file has it."""
         if isinstance(value, dict):
             if "class_name" in value:
+                if value["class_name"] in ("function", "__lambda__"):
+                    raise TraceError(f"{where}: a function of your own is not supported here: use one of Keras by its name")
                 config = {k: self.plain(v, where) for k, v in value.get("config", {}).items() if v is not None}
                 config.pop("dtype", None)
                 config.pop("name", None)
@@ -188,6 +207,34 @@ class Classes:
     def attributes_of(operation: Any) -> dict[str, Any]:
         """What an operation keeps of the arguments of its function, beside tensors."""
         return {k: v for k, v in vars(operation).items() if not k.startswith("_") and k not in ("name", "built")}
+
+
+def _has_function(layer: Any) -> bool:
+    """True if an argument of a layer, or of a layer in it, is a function of the user, which no job file can have."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Keras warns that a lambda cannot be loaded elsewhere
+        arguments = [getattr(layer, key, None) for key in layer.get_config()]
+    for x in arguments:
+        if isinstance(x, (FunctionType, BuiltinFunctionType, partial)):
+            if not str(getattr(x, "__module__", "")).startswith(("keras.src.activations", "tf_keras.src.activations")):
+                return True
+        elif hasattr(x, "compute_dtype") and _has_function(x):
+            return True
+    return False
+
+
+def _dtype_of(layer: Any, compute_dtype: str) -> str | None:
+    """The floating type of a layer if it is not the model's: float32 in a model of mixed precision. Raises TraceError for another one."""
+    for part in ("forward_layer", "layer", "cell"):  # what a wrapper or an RNN computes
+        if hasattr(getattr(layer, part, None), "compute_dtype"):
+            return _dtype_of(getattr(layer, part), compute_dtype)
+    dtype = str(layer.compute_dtype)
+    if dtype == compute_dtype or "float" not in dtype:
+        return None
+    if dtype == "float32" and compute_dtype in ("float16", "bfloat16"):
+        return dtype
+    raise TraceError(f"{layer.name}: its dtype is {layer.dtype_policy.name}, and the model computes in {compute_dtype}: give the layer "
+                     f"no dtype, or \"float32\" in a model of mixed precision")
 
 
 def _adapted(layer: Any) -> dict[str, Any]:

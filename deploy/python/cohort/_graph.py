@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from typing import Any
+from typing import Any, Iterable
 
 import numpy as np
 
@@ -21,6 +21,19 @@ CELLS = {"LSTM": "lstm_cell", "GRU": "gru_cell", "SimpleRNN": "simple_rnn_cell"}
 
 class TraceError(ValueError):
     """A model that cannot be traced: says what, where in the user's source, and what to do."""
+
+
+# Batch sizes for tracing: a prime that divides no other size marks the axis of the batch, also where a model multiplies it.
+_PRIMES = (997, 1009, 1013, 1019, 1021, 1031, 1033, 1039)
+
+
+def batch_marker(sizes: Iterable[int | None], where: str) -> int:
+    """A size of a batch that divides none of `sizes`. Raises TraceError if there is none."""
+    others = [size for size in sizes if size]
+    for prime in _PRIMES:
+        if all(size % prime for size in others):
+            return prime
+    raise TraceError(f"{where}: no size of a batch differs from all other sizes of the model")
 
 
 def _weights_of(class_name: str, body: dict[str, Any]) -> list[str]:

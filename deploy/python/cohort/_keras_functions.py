@@ -10,10 +10,8 @@ from keras.src import backend, losses
 from keras.src.losses.loss import squeeze_or_expand_to_same_rank
 
 from cohort._classes import Classes
-from cohort._graph import Graph, TraceError
+from cohort._graph import Graph, TraceError, batch_marker
 from cohort.keras import Tracer
-
-_BATCH = 997  # marks the axis of records
 
 
 class Functions:
@@ -51,11 +49,12 @@ class Functions:
     def _trace(self, function: Callable[..., Any], name: str, output: int, cast: bool) -> dict[str, Any]:
         floatx = keras.config.floatx()
         graph = Graph(name, floatx)
-        tracer = Tracer(graph, _BATCH, self._classes, training=True)
         shape, dtype = self._labels.get(output, ((), floatx))
+        batch = batch_marker((*shape, *self._predictions[output]), name)
+        tracer = Tracer(graph, batch, self._classes, training=True)
         dtype = floatx if cast or dtype.startswith("float") else "int64"
-        label = KerasTensor((_BATCH, *shape), dtype)
-        prediction = KerasTensor((_BATCH, *self._predictions[output]), floatx)
+        label = KerasTensor((batch, *shape), dtype)
+        prediction = KerasTensor((batch, *self._predictions[output]), floatx)
         # A column of single numbers is [batch, 1] in a model.
         column = graph.input("y_true", shape or (1,), dtype)
         tracer.bind(label, column if shape else graph.op("reshape", [column], newshape=[-1]))

@@ -21,10 +21,7 @@ from keras.src.ops.operation import Operation
 
 from cohort._classes import Classes, is_mask
 from cohort._data import split_inputs
-from cohort._graph import Graph, TraceError, owner
-
-# Batch sizes for tracing: a prime that divides no other size marks the axis of the batch, also where a model multiplies it.
-_PRIMES = (997, 1009, 1013, 1019, 1021, 1031, 1033, 1039)
+from cohort._graph import Graph, TraceError, batch_marker, owner
 
 
 def trace(model: keras.Model, inputs: Any = None, *, classes: Classes | None = None) -> Graph:
@@ -38,7 +35,8 @@ def trace(model: keras.Model, inputs: Any = None, *, classes: Classes | None = N
     specs = _input_specs(model, inputs)
     if not model.built:
         model(tree.map_structure(lambda s: _zeros((2, *s.shape[1:]), s.dtype), specs))
-    batch = _batch_marker(model, specs)
+    sizes = [size for x in [*model.variables, *tree.flatten(specs)] for size in x.shape]  # that of the batch is None
+    batch = batch_marker(sizes, model.name)
     graphs = [_trace_once(model, specs, batch, classes, training) for training in (True, False)]
     if graphs[0].layers_json() != graphs[1].layers_json():
         raise TraceError(
@@ -81,18 +79,9 @@ def _input_specs(model: keras.Model, inputs: Any) -> Any:
     return tree.map_structure(spec, inputs)
 
 
-def _batch_marker(model: keras.Model, specs: Any) -> int:
-    sizes = [size for v in model.variables for size in v.shape]
-    sizes += [size for s in tree.flatten(specs) for size in s.shape[1:]]
-    for prime in _PRIMES:
-        if all(size % prime for size in sizes if size):
-            return prime
-    raise TraceError(f"{model.name}: no size of a batch differs from all other sizes of the model")
-
-
 def _trace_once(model: keras.Model, specs: Any, batch: int, classes: Classes, training: bool) -> Graph:
     graph = Graph(model.name, backend.floatx())
-    tracer = Tracer(graph, batch, classes, training)
+    tracer = Tracer(graph, batch, classes, training, model.compute_dtype)
 
     position = 0
 
@@ -139,10 +128,14 @@ def _output_names(model: keras.Model, outputs: Any) -> list[str]:
 
 
 class Tracer:
-    """Records what functions of keras.ops compute as layers of a graph. `batch` marks the axis of records in shapes."""
+    """Records what functions of keras.ops compute as layers of a graph.
 
-    def __init__(self, graph: Graph, batch: int, classes: Classes, training: bool):
+    batch: marks the axis of records in shapes. compute_dtype: that of the model; None: layers have no types of their own.
+    """
+
+    def __init__(self, graph: Graph, batch: int, classes: Classes, training: bool, compute_dtype: str | None = None):
         self.graph = graph
+        self.compute_dtype = compute_dtype
         self.batch = batch
         self.classes = classes
         self.training = training
@@ -374,7 +367,8 @@ class Tracer:
         """A call of a layer that Cohort has."""
         tensors, config = self.classes.call_of_layer(layer, args, kwargs)
         inputs = [self.value(x, f"an input of {layer.name}") for x in tensors]
-        masks = self._masks(tensors, inputs, kwargs, config.get("input_names") or self.classes.reference["layers"][type(layer).__name__]["call"])
+        call = self.classes.reference["layers"][self.classes.layer_name(layer)]["call"]
+        masks = self._masks(tensors, inputs, kwargs, config.get("input_names") or call)
         if masks:
             config["masks"] = masks
         if id(layer) in self.layers:
@@ -383,7 +377,8 @@ class Tracer:
         else:
             weights = [w for w in layer.weights if not _is_seed(w)]
             path = weights[0].path.rsplit("/", 1)[0] if weights and not getattr(layer, "_layers", None) else _layer_path(layer)
-            name = self.graph.add(self.classes.layer_name(layer), path, inputs, **self.classes.config_of_layer(layer), **config)
+            name = self.graph.add(self.classes.layer_name(layer), path, inputs, **self.classes.config_of_layer(layer, self.compute_dtype),
+                                  **config)
             self.layers[id(layer)] = name
             counts: dict[str, int] = {}
             names = _InnerNames()
