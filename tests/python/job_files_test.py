@@ -3,10 +3,12 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -95,6 +97,30 @@ class JobFiles(unittest.TestCase):
         epochs, weights = texts["chief"].split()
         self.assertEqual(epochs, "2")
         self.assertGreater(float(weights), 5)
+
+    def test_a_task_that_is_terminated_ends_its_program(self):
+        program = PROGRAM.format(package=os.path.abspath(os.path.join(HERE, "..", "..", "deploy", "python")), here=HERE)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = listener.getsockname()[1]
+        config = {"cluster": {"ps": [f"127.0.0.1:{port}"], "worker": ["127.0.0.1:1"]}, "task": {"type": "ps", "index": 0}}
+        for number, code in ((signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)):
+            with tempfile.TemporaryDirectory() as folder:
+                task = subprocess.Popen([sys.executable, "-c", program, folder], env={**os.environ, "TF_CONFIG": json.dumps(config)},
+                                        stderr=subprocess.PIPE, text=True)
+                children = f"/proc/{task.pid}/task/{task.pid}/children"
+                child = None
+                while child is None or not os.path.realpath(f"/proc/{child}/exe").endswith("/cohort-ps"):
+                    self.assertIsNone(task.poll())
+                    time.sleep(0.05)
+                    with open(children, encoding="utf-8") as file:
+                        child = next(iter(file.read().split()), None)
+                task.send_signal(number)
+                self.assertEqual(task.wait(60), code)
+                task.stderr.close()
+                deadline = time.monotonic() + 60
+                while os.path.exists(f"/proc/{child}/exe"):  # a zombie has none
+                    self.assertLess(time.monotonic(), deadline)
+                    time.sleep(0.05)
 
     def test_no_tf_config_is_an_error(self):
         with self.assertRaisesRegex(ValueError, "TF_CONFIG"):

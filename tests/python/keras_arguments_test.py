@@ -22,7 +22,7 @@ import keras  # noqa: E402
 import numpy as np  # noqa: E402
 import pandas  # noqa: E402
 import tensorflow as tf  # noqa: E402
-from keras import layers, optimizers  # noqa: E402
+from keras import layers, losses, optimizers  # noqa: E402
 
 import cohort  # noqa: E402
 
@@ -75,6 +75,25 @@ class KerasDataTest(unittest.TestCase):
             cohort.fit(model, tf.data.Dataset.from_tensors((x, y)).repeat())
         with self.assertRaisesRegex(TypeError, "a generator has no end"):
             cohort.fit(model, (part for part in [(x, y)]))
+
+    def test_a_folder_of_images(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("cats", "dogs"):
+                os.mkdir(os.path.join(folder, name))
+                for i in range(4):
+                    keras.utils.save_img(os.path.join(folder, name, f"{i}.png"), np.full((8, 8, 3), 200.0 * (name == "cats")), scale=False)
+            image = keras.Input((256, 256, 3), name="image")
+            x = layers.GlobalAveragePooling2D()(layers.Rescaling(1 / 255)(image))
+            model = keras.Model(image, layers.Dense(2)(x))
+            model.compile(optimizers.Adam(0.1), losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+            history = cohort.fit(model, data=folder, epochs=20, verbose=0, strategy="one_device")
+            self.assertEqual(history.history["accuracy"][-1], 1)
+
+    def test_a_loss_of_as_many_numbers_as_tracing_marks_batches_with(self):
+        model = keras.Sequential([keras.Input((4,)), layers.Dense(997, kernel_initializer="zeros")])
+        model.compile(optimizers.SGD(0.0), lambda y, p: keras.ops.mean(keras.ops.square(keras.ops.reshape(p, (-1, 997)) - y), axis=-1))
+        history = cohort.fit(model, np.ones((64, 4)), np.full((64, 997), 2.0), verbose=0, strategy="one_device")
+        self.assertAlmostEqual(history.history["loss"][0], 4)
 
     def test_bad_input(self):
         a, b = keras.Input((2,), name="a"), keras.Input((3,), name="b")
@@ -154,6 +173,27 @@ class KerasCallbacksTest(unittest.TestCase):
             second = cohort.fit(self.model, self.x, self.y, epochs=more, verbose=0, run_dir=folder)
             self.assertEqual(second.epoch[-1], more - 1)
             self.assertLess(len(second.epoch), more)
+
+    def test_an_exception_at_the_begin_ends_the_job(self):
+        class Failing(keras.callbacks.Callback):
+            def on_train_begin(self, logs=None):
+                raise RuntimeError("not today")
+
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaisesRegex(RuntimeError, "not today"):
+                cohort.fit(self.model, self.x, self.y, epochs=100000, verbose=0, callbacks=[Failing()], run_dir=folder)
+            self.assertEqual(processes_of(folder), [])
+            with self.assertRaises(ValueError):
+                cohort.fit(self.model, self.x, self.y, epochs=100000, verbose="loud", run_dir=folder)
+            self.assertEqual(processes_of(folder), [])
+
+    def test_an_epoch_that_is_repeated_replaces_its_figures(self):
+        history = cohort.History()
+        for epoch, kinds in ((1, "t"), (2, "tv"), (3, "t"), (4, "tv"), (3, "t"), (4, "tv")):
+            for kind in kinds:
+                history._add({"kind": "epoch", "set": "train" if kind == "t" else "validation", "epoch": epoch, "loss": len(history.epoch)})
+        self.assertEqual(history.epoch, [0, 1, 2, 3])
+        self.assertEqual({key: len(values) for key, values in history.history.items()}, {"loss": 4, "val_loss": 2})
 
     def test_callbacks_of_batches_are_refused(self):
         class EachBatch(keras.callbacks.Callback):

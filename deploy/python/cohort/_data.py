@@ -260,18 +260,27 @@ def _items(data: Any) -> Iterator[Any]:
 _SOURCES = {".csv": "csv", ".tsv": "csv", ".jsonl": "json_lines", ".ndjson": "json_lines", ".npz": "npz", ".parquet": "parquet", ".libsvm": "libsvm"}
 
 
+def _has_images(path: str) -> bool:
+    """True for a folder whose folders have images."""
+    parts = [os.path.join(path, name) for name in os.listdir(path)] if os.path.isdir(path) else []
+    return any(name.lower().endswith((".jpg", ".jpeg", ".png")) for part in parts if os.path.isdir(part) for name in os.listdir(part))
+
+
 def dataset_of(data: Any, label: Any) -> dict[str, Any]:
-    """The keys of a dataset of a job for a file or folder; a dict has them already."""
+    """The keys of a dataset of a job for a file, or for a folder with a folder of images for each class; a dict has them already."""
     if isinstance(data, dict):
         return {**data, **({} if label is None else {"label": label})}
     path = os.path.abspath(os.fspath(data))
     if not os.path.exists(path):
         raise FileNotFoundError(f"data: {path} does not exist")
+    if _has_images(path):
+        return {"image_folder": {"directory": path}, "label": "label" if label is None else label}
     name = path[: -3] if path.endswith(".gz") else path[:-4] if path.endswith(".zst") else path
     source = _SOURCES.get(os.path.splitext(name)[1])
     if source is None:
-        raise TypeError(f"{data}: pass the keys of a dataset as a dict, as {{'image_folder': {{'directory': ...}}}}; the name of a file tells "
-                        f"its source if it ends with {', '.join(_SOURCES)}")
+        raise TypeError(f"{data}: pass the keys of a dataset as a dict, as {{'tfrecord': {{'path': ..., 'features': ...}}}} or "
+                        f"{{'text_folder': {{'directory': ...}}}}; the name of a file tells its source if it ends with "
+                        f"{', '.join(_SOURCES)}")
     if label is None:
         raise TypeError(f"{data}: `label` names the column that is the label")
     argument = {"path": path} if source in ("csv", "json_lines", "npz") else {"files": [path]}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import json
 import os
-import subprocess
 import tempfile
 from typing import Any
 
@@ -13,7 +12,7 @@ from cohort import _programs
 from cohort._data import DATA_LIMIT
 from cohort._job import Job
 from cohort._progress import Progress, figures_of
-from cohort._run import Followed, JobError, Run, checkpoint_values
+from cohort._run import Followed, JobError, Run, checkpoint_values, start, wait_for
 
 
 class History:
@@ -24,6 +23,7 @@ class History:
         self.epoch: list[int] = []
         self.params: dict[str, Any] = {}
         self.run_dir = ""
+        self._epochs: dict[str, list[int]] = {}  # that of each value of `history`
         self._has_rate = False  # the learning rate too, as with Keras' callbacks that set it
 
     def _add(self, event: dict[str, Any], offset: int = 0) -> None:
@@ -33,10 +33,11 @@ class History:
         is_training = event["set"] == "train"
         epoch = int(event["epoch"]) - 1 + offset
         if is_training and epoch in self.epoch:  # an epoch that was repeated after a rollback
-            at = self.epoch.index(epoch)
-            for values in self.history.values():
-                del values[at:]
-            del self.epoch[at:]
+            del self.epoch[self.epoch.index(epoch):]
+            for key, values in self.history.items():
+                epochs = self._epochs[key]
+                kept = sum(one < epoch for one in epochs)
+                del values[kept:], epochs[kept:]
         if is_training:
             self.epoch.append(epoch)
         figures = figures_of(event)
@@ -44,6 +45,7 @@ class History:
             figures["learning_rate"] = event["learning_rate"]
         for key, value in figures.items():
             self.history.setdefault(key, []).append(float("nan") if value is None else value)
+            self._epochs.setdefault(key, []).append(epoch)
 
 
 def fit(model: Any, x: Any = None, y: Any = None, *, data: str | dict[str, Any] | None = None, label: str | list[str] | None = None,
@@ -60,9 +62,10 @@ def fit(model: Any, x: Any = None, y: Any = None, *, data: str | dict[str, Any] 
         x: arrays of shape [records, ...] by the model's inputs: one, a list, a dict by their names, or a table of pandas. Columns of words are
             for models with StringLookup and its like. Or a dataset, which is read once: tf.data.Dataset, keras.utils.PyDataset, a DataLoader.
         y: the labels, of shape [records] or [records, ...]; several as `x`.
-        data: instead of x and y: a file or folder of records (.csv, .jsonl, .npz, .parquet, .tfrecord, images or texts by class), which is
-            not copied, or the keys of a dataset of a job. Columns have the names of the inputs.
-        label: the column of `data` that is the label.
+        data: instead of x and y: a file of records (.csv, .tsv, .jsonl, .npz, .parquet) or a folder with a folder of images for each class,
+            which are not copied, or the keys of a dataset of a job, as {"tfrecord": {"path": ..., "features": ...}}. Columns have the names
+            of the inputs.
+        label: the column of `data` that is the label; that of images is "label" by default.
         batch_size: records of a step of one worker; 32 by default, and that of the batches of a dataset.
         verbose: 0: prints nothing; 1: a bar; 2: a line for each epoch; "auto": a bar in a terminal.
         callbacks: Keras' callbacks that Cohort has (EarlyStopping, ReduceLROnPlateau, ...), which the chief runs, and objects with
@@ -107,6 +110,7 @@ def fit(model: Any, x: Any = None, y: Any = None, *, data: str | dict[str, Any] 
               data_limit=data_limit, scheduler=scheduler, scheduler_interval=scheduler_interval, folder=run_dir)
     log_dir = job.callbacks.log_dir or os.path.join(run_dir, "logs")
     path = job.save()
+    progress = Progress(epochs, job.initial_epoch, verbose, steps_per_epoch, job.is_validated)
     if cluster == "running":
         run: Any = Followed(run_dir, log_dir)
     else:
@@ -117,7 +121,7 @@ def fit(model: Any, x: Any = None, y: Any = None, *, data: str | dict[str, Any] 
     history.params = {"epochs": epochs, "verbose": verbose, "steps": steps_per_epoch}
     history.run_dir = run_dir
     history._has_rate = job.callbacks.set_rates
-    return _Training(job, run, history, Progress(epochs, job.initial_epoch, verbose, steps_per_epoch, job.is_validated)).follow(continues)
+    return _Training(job, run, history, progress).follow(continues)
 
 
 class _Training:
@@ -128,8 +132,8 @@ class _Training:
 
     def follow(self, continues: bool) -> History:
         callbacks, offset = self._job.callbacks, self._job.initial_epoch
-        callbacks.begin(self._history.params)
         try:
+            callbacks.begin(self._history.params)
             waiting = None  # the end of an epoch whose validation is not there yet
             for number, event in enumerate(self._run.events()):
                 if number == 0 and not continues:
@@ -191,7 +195,7 @@ def _task() -> str:
 
 def _serve(flags: Any) -> History:
     """Becomes a task that is no chief; returns at its end."""
-    code = subprocess.call([_programs.find("cohort"), "run", *flags])
+    code = wait_for(start([_programs.find("cohort"), "run", *flags]))
     if code != 0:
         raise JobError(f"the task {_task()} ended with {code}")
     return History()

@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import subprocess
+import threading
 import time
 import warnings
 from typing import Any, Iterator
@@ -33,6 +34,35 @@ def _end_with_parent(parent: int) -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
         os._exit(1)
+
+
+def start(command: list[str], **arguments: Any) -> subprocess.Popen:
+    """Starts a program that ends with this process. `arguments`: those of Popen."""
+    parent = os.getpid()
+    with warnings.catch_warnings():
+        # jax warns of a fork, because threads may hold locks. The child calls prctl alone before it becomes the program.
+        warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
+        return subprocess.Popen(command, preexec_fn=lambda: _end_with_parent(parent), **arguments)
+
+
+def wait_for(process: subprocess.Popen) -> int:
+    """Waits for the end of a program; returns its code. An exception, such as that of Ctrl-C, and SIGTERM end the program first."""
+
+    def terminated(number: int, frame: Any) -> None:
+        raise SystemExit(128 + number)
+
+    handled = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    try:
+        if handled:
+            signal.signal(signal.SIGTERM, terminated)
+        return process.wait()
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise
+    finally:
+        if handled:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 class Followed:
@@ -116,16 +146,11 @@ class Run(Followed):
         self._log_path = os.path.join(run_dir, "cohort.log")
         self._log_begin = _size(self._log_path)
         self._was_stopped = False
-        parent = os.getpid()
         self._log = open(self._log_path, "ab")
         try:
-            with warnings.catch_warnings():
-                # jax warns of a fork, because threads may hold locks. The child calls prctl alone before it becomes the program.
-                warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
-                # A group of its own: Ctrl-C in a terminal reaches this process alone, which asks the job to end.
-                self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log,
-                                                 start_new_session=True, preexec_fn=lambda: _end_with_parent(parent),
-                                                 env={**os.environ, **environment})
+            # A group of its own: Ctrl-C in a terminal reaches this process alone, which asks the job to end.
+            self._process = start(command, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log, start_new_session=True,
+                                  env={**os.environ, **environment})
         except BaseException:
             self._log.close()
             raise
