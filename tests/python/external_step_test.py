@@ -94,6 +94,11 @@ class ExternalStep(unittest.TestCase):
         with self.assertRaisesRegex(cohort.JobError, "no such luck"):
             train(failing_step, workers=1, ps=1)
 
+    def test_weights_of_records_are_refused(self):
+        for name, given in (("sample_weight", np.ones(RECORDS)), ("class_weight", {0: 2.0})):
+            with self.assertRaisesRegex(TypeError, f"never sees `{name}`"):
+                train(softmax_step, **{name: given})
+
     def test_a_module_of_pytorch(self):
         try:
             import torch

@@ -22,6 +22,10 @@ class _Framework:
         return {}
 
     @staticmethod
+    def check_weights(sample_weight: Any, class_weight: Any) -> None:
+        """Raises TypeError if the framework takes no weights of records."""
+
+    @staticmethod
     def columns(model: Any, x: Any, y: Any) -> tuple[Any, Any]:
         """x and y as columns of the job."""
         return x, y
@@ -166,6 +170,12 @@ def _as_labels(y: Any) -> np.ndarray:
 
 class ExternalFramework(_Framework):
     """Steps of Python beside each worker (cohort.external)."""
+
+    @staticmethod
+    def check_weights(sample_weight: Any, class_weight: Any) -> None:
+        for name, given in (("sample_weight", sample_weight), ("class_weight", class_weight)):
+            if given is not None:
+                raise TypeError(f"an external step computes its loss itself, and never sees `{name}`: pass the weights as a column of x")
 
     @staticmethod
     def columns(model: Any, x: Any, y: Any) -> tuple[dict[str, Any], np.ndarray]:

@@ -31,6 +31,7 @@ class Job:
         if epochs <= initial_epoch:
             raise ValueError(f"epochs, {epochs}, is the number of the last epoch: it must be above initial_epoch, {initial_epoch}")
         framework = framework_of(model)
+        framework.check_weights(sample_weight, class_weight)
         self.model = model
         self.folder = os.path.abspath(folder or tempfile.mkdtemp(prefix="cohort-"))
         self.mounted_at = mounted_at or self.folder
