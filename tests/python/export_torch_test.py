@@ -18,6 +18,7 @@ import real_cluster  # noqa: E402
 os.environ["COHORT_BIN_DIR"] = os.path.join(real_cluster.BINARY, "bin")
 
 import cohort  # noqa: E402
+from cohort import _export_torch  # noqa: E402
 
 
 class Rows(nn.Module):
@@ -28,12 +29,14 @@ class Rows(nn.Module):
         self.features = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(3, 2, padding=1))
         self.gru = nn.GRU(16, 5, batch_first=True)
         self.scale = nn.Parameter(torch.ones(5))
+        self.register_buffer("shift", torch.full((5,), 0.5))
+        self.register_buffer("unread", torch.arange(7))
         self.last = nn.Linear(5, 3)
 
     def forward(self, image):
         x = self.features(image)
         x = x.permute(0, 2, 1, 3).flatten(2)
-        return self.last(self.gru(x)[0].mean(1) * self.scale)
+        return self.last(self.gru(x)[0].mean(1) * self.scale + self.shift)
 
 
 class ExportTorch(unittest.TestCase):
@@ -67,6 +70,14 @@ class ExportTorch(unittest.TestCase):
             cohort.export(run, os.path.join(directory, "m.keras"))
             model = keras.saving.load_model(os.path.join(directory, "m.keras"))
             np.testing.assert_allclose(keras.ops.convert_to_numpy(model(x, training=False)), want, atol=1e-5)
+
+
+    def test_a_damaged_layout_is_an_error(self):
+        values = np.arange(6.0)
+        np.testing.assert_array_equal(_export_torch._view(values, 1, [2, 2], [1, 2], "w"), [[1, 3], [2, 4]])
+        for view in ((-1, [2], [1]), (3, [4], [1]), (0, [2, 2], [1, 5]), (5, [3], [-1]), (0, [2], [1, 1])):
+            with self.subTest(view), self.assertRaisesRegex(cohort.ExportError, "w: model.cohort tells a place outside the variable"):
+                _export_torch._view(values, *view, "w")
 
 
 if __name__ == "__main__":

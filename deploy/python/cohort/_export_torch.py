@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import zlib
 from typing import Any
 
 import numpy as np
@@ -38,7 +40,14 @@ def layout_of(graph: Any, module: Any) -> str:
         same = by_memory.get((t.data_ptr(), tuple(t.shape)))
         if name not in places and same is not None and t.numel():
             places[name] = places[same]
-    return json.dumps({"state": state, "places": places})
+    kept = {name: _packed(t.detach().cpu().numpy()) for name, t in module.state_dict().items()
+            if name not in places and str(t.dtype) != "torch.bfloat16" and not t.is_sparse}
+    return json.dumps({"state": state, "places": places, "kept": kept})
+
+
+def _packed(array: np.ndarray) -> str:
+    """The numbers of a tensor that training does not change, as text."""
+    return base64.b64encode(zlib.compress(np.ascontiguousarray(array).tobytes())).decode()
 
 
 def _views(indices: np.ndarray) -> list[Any] | None:
@@ -86,16 +95,26 @@ def state_dict(trained: TrainedModel) -> dict[str, np.ndarray]:
         if name not in layout["places"]:
             if name.endswith("num_batches_tracked"):
                 arrays[name] = np.zeros(shape, np.int64)
-            continue  # a buffer that training does not change
+            elif name in layout.get("kept", {}):  # a tensor that training does not change
+                arrays[name] = np.frombuffer(zlib.decompress(base64.b64decode(layout["kept"][name])), dtype).reshape(shape).copy()
+            continue
         key, views = layout["places"][name]
         if views is None:
             raise ExportError(f"{name}: the checkpoint has it in another order, which model.cohort does not tell; cohort.fit has left "
                               f"the trained weights in the module")
         value = np.ascontiguousarray(_value(trained, key)).reshape(-1)
-        parts = [np.lib.stride_tricks.as_strided(value[start:], sizes, [s * value.itemsize for s in strides])
-                 for start, sizes, strides in views]
+        parts = [_view(value, *view, name=name) for view in views]
         arrays[name] = np.concatenate([part.reshape(-1) for part in parts]).reshape(shape).astype(dtype)
     return arrays
+
+
+def _view(value: np.ndarray, start: int, sizes: list[int], strides: list[int], name: str) -> np.ndarray:
+    """A view of the numbers of a variable. Raises ExportError if it leaves them."""
+    inside = len(sizes) == len(strides) and start >= 0 and all(x >= 0 for x in [*sizes, *strides])
+    if not inside or (0 not in sizes and start + sum((size - 1) * stride for size, stride in zip(sizes, strides)) >= value.size):
+        raise ExportError(f"{name}: model.cohort tells a place outside the variable, which has {value.size} numbers: it is damaged, or of "
+                          f"another model")
+    return np.lib.stride_tricks.as_strided(value[start:], sizes, [stride * value.itemsize for stride in strides])
 
 
 def _value(trained: TrainedModel, key: str) -> np.ndarray:
