@@ -21,17 +21,22 @@
 namespace cohort {
 namespace {
 
+// The ending of a file's name, without that of gzip or zstd.
+std::string EndingOf(const std::string& name) {
+  std::filesystem::path path(name);
+  if (path.extension() == ".gz" || path.extension() == ".zst") path.replace_extension();
+  return path.extension().string();
+}
+
 // The source that reads a file of this name; "" if the name does not tell.
-std::string SourceOf(std::string name) {
-  for (const char* packed : {".gz", ".zst"}) {
-    if (name.ends_with(packed)) name.resize(name.size() - std::string_view(packed).size());
-  }
+std::string SourceOf(const std::string& name) {
+  const std::string own = EndingOf(name);
   const std::pair<const char*, const char*> sources[] = {
       {".csv", "csv"},       {".tsv", "csv"},   {".jsonl", "json_lines"}, {".ndjson", "json_lines"},
       {".npz", "npz"},       {".npy", "npy"},   {".parquet", "parquet"},  {".tfrecord", "tfrecord"},
       {".libsvm", "libsvm"}, {".svm", "libsvm"}};
   for (const auto& [ending, source] : sources) {
-    if (name.ends_with(ending)) return source;
+    if (own == ending) return source;
   }
   return "";
 }
@@ -65,8 +70,10 @@ absl::Status SetData(const std::string& data, v1::DatasetSpec* dataset) {
     arguments.erase(old);
   }
   if (source == "npy") arguments.erase("columns");
-  if (source == "csv" && data.find(".tsv") != std::string::npos) {
-    arguments["delimiter"] = ConfigOf(std::string_view("\t"));
+  const std::string ending = EndingOf(data);
+  if (ending == ".tsv") arguments["delimiter"] = ConfigOf(std::string_view("\t"));
+  if (ending == ".csv" && arguments.contains("delimiter") && arguments["delimiter"].s() == "\t") {
+    arguments.erase("delimiter");
   }
   if (source_class->schema.Find("files") != nullptr) {
     arguments["files"] = ConfigOf(arrays.empty() ? std::vector<std::string>{path} : arrays);

@@ -1,5 +1,6 @@
 #include "deploy/predict/prediction_file.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 #include <zip.h>
 
@@ -8,6 +9,7 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
+#include "common/base/unique_fd.h"
 #include "common/checkpoint/file.h"
 
 namespace cohort {
@@ -217,6 +219,10 @@ class NpzFile : public PredictionFile {
       const std::string why = zip_strerror(archive);
       zip_discard(archive);
       return Unavailable("{}: {}", path_, why);
+    }
+    const UniqueFd written(::open(Temporary().c_str(), O_RDONLY | O_CLOEXEC));
+    if (written.get() < 0 || ::fsync(written.get()) != 0) {
+      return ErrnoStatus("cannot sync the new", path_, errno);
     }
     if (std::rename(Temporary().c_str(), path_.c_str()) != 0) {
       return ErrnoStatus("cannot rename the new", path_, errno);

@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import sys
 import unittest
 
@@ -123,6 +124,9 @@ class Predict(unittest.TestCase):
         with open(self.path("records.tsv"), "w", encoding="utf-8") as file:
             file.write("rooms\tcity\n" + "".join(f"{r}\t{c}\n" for r, c in zip(x["rooms"], x["city"])))
         np.testing.assert_array_equal(cohort.predict(self.run_dir, self.path("records.tsv"))["price"], want["price"])
+        os.mkdir(self.path("folder.tsv"))
+        shutil.copy(self.path("validation.csv"), self.path("folder.tsv/records.csv"))
+        np.testing.assert_array_equal(cohort.predict(self.run_dir, self.path("folder.tsv/records.csv"))["price"], want["price"])
 
     def test_the_checkpoint_is_the_newest_the_best_or_the_one_that_is_named(self):
         names = sorted(name for name in os.listdir(self.checkpoints) if name.startswith("ckpt-"))
