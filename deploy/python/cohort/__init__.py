@@ -3,6 +3,7 @@
     history = cohort.fit(model, x, y, epochs=5, batch_size=32, workers=3, ps=2)
 """
 
+from cohort._evaluate import evaluate
 from cohort._export import export, export_saved_model, register_keras
 from cohort._export_model import ExportError
 from cohort._fit import History, fit
@@ -14,5 +15,5 @@ from cohort._run import JobError
 from cohort._version import __version__
 from cohort.external import external_step
 
-__all__ = ["ExportError", "History", "JobError", "ProgramError", "TraceError", "__version__", "export", "export_saved_model",
+__all__ = ["ExportError", "History", "JobError", "ProgramError", "TraceError", "__version__", "evaluate", "export", "export_saved_model",
            "external_step", "fit", "job", "predict", "register_keras"]

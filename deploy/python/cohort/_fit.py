@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import json
 import os
+import sys
 import tempfile
 from typing import Any
 
@@ -12,6 +13,7 @@ from cohort import _programs
 from cohort._data import DATA_LIMIT
 from cohort._job import Job
 from cohort._progress import Progress, figures_of
+from cohort.external import IN_STEP
 from cohort._run import Followed, JobError, Run, checkpoint_values, start, wait_for
 
 
@@ -86,7 +88,7 @@ def fit(model: Any, x: Any = None, y: Any = None, *, data: str | dict[str, Any] 
             run the job of `cohort.job(...).save()`, such as Slurm or Kubernetes; this program follows it in `run_dir`.
         flags: further flags of `cohort local` or `cohort run`, such as "--tls_dir=DIR".
         run_dir: where checkpoints, logs and the report stay; a new temporary directory by default. One that has checkpoints of this job
-            continues from the newest, until it has `epochs` epochs in all.
+            continues from the newest, until it has `epochs` epochs in all; a finished one gives its weights to the model at once.
         data_limit: bytes that may be copied into files of the run directory.
 
     Returns:
@@ -97,8 +99,14 @@ def fit(model: Any, x: Any = None, y: Any = None, *, data: str | dict[str, Any] 
         TraceError: the model, its loss or its optimizer cannot be traced.
         JobError: the job failed.
     """
+    if os.environ.get(IN_STEP):
+        raise RuntimeError("cohort.fit is called in the process of an external step: put it below `if __name__ == \"__main__\":`")
     if cluster not in ("local", "tf_config", "running"):
         raise ValueError(f"cluster is \"local\", \"tf_config\" or \"running\", not {cluster!r}")
+    if cluster == "running" and run_dir is None:
+        raise ValueError("cluster=\"running\" needs the `run_dir` of the job")
+    if batch_size is not None and batch_size < 1:
+        raise ValueError(f"batch_size is at least 1, not {batch_size}")
     if cluster == "tf_config" and _task() not in ("chief", "master"):
         return _serve(flags)
     run_dir = os.path.abspath(run_dir or tempfile.mkdtemp(prefix="cohort-"))
@@ -153,22 +161,28 @@ class _Training:
             self._run.finish()
             if waiting is not None:
                 self._end_epoch(waiting)
-        except BaseException:
+        except BaseException as error:
             self._run.stop()
+            if isinstance(error, KeyboardInterrupt):
+                print(f"\nstopped; cohort.fit(..., run_dir={self._run.run_dir!r}) continues", file=sys.stderr)
             raise
-        self._take_weights()
+        self._take_weights(self._run.checkpoints)
         callbacks.end(self._figures())
         return self._history
 
     def _figures(self) -> dict[str, float]:
         return {key: values[-1] for key, values in self._history.history.items()}
 
-    def _take_weights(self) -> None:
-        self._job.assign(checkpoint_values(self._run.checkpoints, self._run.run_dir))
+    def _take_weights(self, checkpoint: str) -> None:
+        self._job.assign(checkpoint_values(checkpoint, self._run.run_dir))
 
     def _end_epoch(self, event: dict[str, Any]) -> None:
-        if self._run.wait_for_checkpoint(int(event["step"])):
-            self._take_weights()
+        checkpoint = self._run.wait_for_checkpoint(int(event["step"]))
+        if checkpoint is not None:
+            try:
+                self._take_weights(checkpoint)
+            except _programs.ProgramError:  # the job has deleted it meanwhile
+                self._take_weights(self._run.checkpoints)
         stop, rate = self._job.callbacks.epoch_end(int(event["epoch"]) - 1 + self._job.initial_epoch, self._figures())
         if rate is not None:
             self._run.control("set", "learning_rate", repr(rate))

@@ -74,7 +74,8 @@ class Job:
                 "steps_per_epoch": steps_per_epoch, "validation_steps": validation_steps,
                 "validation_freq": validation_freq if validation_freq != 1 else None, "callbacks": self.callbacks.there or None,
             }.items() if value is not None},
-            "checkpoint": {"directory": "checkpoints", "every_epochs": 1},
+            # Callbacks here see the weights of an epoch while the job trains the next ones.
+            "checkpoint": {"directory": "checkpoints", "every_epochs": 1, **({"max_to_keep": 20} if self.callbacks.here else {})},
             "report": {"log_dir": self.callbacks.log_dir or "logs"},
             "strategy": {"name": strategy, **({"mode": mode} if strategy == "parameter_server" else {})},
         }

@@ -22,6 +22,7 @@ from cohort._safetensors import safe_open
 _ERROR = re.compile(r"^\s*cohort[\w-]*: error: ")
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
+_CONFIG = 78  # of sysexits: also a job that is finished
 _STOPPED = 79  # what the chief ends with after `cohort ctl RUN stop`
 
 
@@ -105,14 +106,16 @@ class Followed:
             if not block:
                 self._wait(0.05)
 
-    def wait_for_checkpoint(self, step: int) -> bool:
-        """Waits until a checkpoint has this step. Returns False if the job ended without one."""
+    def wait_for_checkpoint(self, step: int) -> str | None:
+        """Waits until a checkpoint has this step; returns the first one from there on. None: the job ended without one."""
         while True:
             ended = self.ended
-            if any(int(_manifest(path).get("step", 0)) >= step for path in glob.glob(os.path.join(self.checkpoints, "ckpt-*", "manifest.json"))):
-                return True
+            steps = {path: int(_manifest(path).get("step", 0)) for path in glob.glob(os.path.join(self.checkpoints, "ckpt-*", "manifest.json"))}
+            later = [path for path, at in steps.items() if at >= step]
+            if later:
+                return os.path.dirname(min(later, key=steps.__getitem__))
             if ended:
-                return False
+                return None
             self._wait(0.02)
 
     def control(self, *command: str) -> None:
@@ -180,8 +183,12 @@ class Run(Followed):
         """Waits for the end. Raises JobError if the job failed."""
         code = self._process.wait()
         self._log.close()
-        if code != 0 and not (self._was_stopped and code == _STOPPED):
-            raise JobError(f"the job failed with {code}: {self._errors()}\n(logs: {self.run_dir})")
+        if code == 0 or (self._was_stopped and code == _STOPPED):
+            return
+        errors = self._errors()
+        if code == _CONFIG and "this job is finished" in errors:
+            return  # an earlier call has trained it
+        raise JobError(f"the job failed with {code}: {errors}\n(logs: {self.run_dir})")
 
     def stop(self) -> None:
         """Asks the job to take a checkpoint and to end, and waits for it. A further Ctrl-C ends it without one."""

@@ -22,6 +22,7 @@ from typing import Any, Callable, Mapping
 import numpy as np
 
 COMMAND = "COHORT_EXTERNAL_STEP"
+IN_STEP = "COHORT_IN_EXTERNAL_STEP"  # set in the process of a step
 
 # (values of the variables, columns of the batch, training) → (mean loss, gradients of the mean loss, means of metrics).
 Step = Callable[[dict[str, np.ndarray], dict[str, np.ndarray], bool], tuple[float, Mapping[str, np.ndarray], Mapping[str, float]]]
@@ -249,6 +250,7 @@ def main() -> int:
     if len(sys.argv) != 2:
         print("usage: python3 -m cohort.external STEP", file=sys.stderr)
         return 64
+    os.environ[IN_STEP] = "1"
     connection = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     _Server(load(sys.argv[1]), connection).serve()
