@@ -99,6 +99,7 @@ TEST_CASE("a program may read averages, of variables that have them") {
   const PushItem item{0, PushKind::kGradient, false, {}, gradient, 0};
   PushBatch push;
   push.items = {&item, 1};
+  push.stamp.weight = 1;
   for (uint64_t step = 0; step < 2; ++step) {
     push.stamp.place = step;
     REQUIRE(values->Exchange(&push, nullptr).ok());

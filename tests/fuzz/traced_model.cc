@@ -25,8 +25,7 @@ std::vector<std::string> TracedModelSeeds() {
   {"Dense": {"name": "sum", "inputs": "flat", "units": 2}}]})",
           R"({"outputs": ["step"], "functional": [{"Input": {"name": "x", "shape": [3]}},
   {"Variable": {"name": "w", "shape": [3, 2]}},
-  {"External": {"name": "step", "inputs": ["x", "w"], "columns": 1, "results": 2, "names": ["x", "w"]}}]})",
-          R"({"traced": "model.cohort"})"};
+  {"External": {"name": "step", "inputs": ["x", "w"], "columns": 1, "results": 2, "names": ["x", "w"]}}]})"};
 }
 
 }  // namespace
