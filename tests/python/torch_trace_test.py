@@ -197,6 +197,22 @@ class TorchTraceTest(unittest.TestCase):
         with self.assertRaisesRegex(TraceError, r"torch_trace_test.py:\d+: .*linalg_svd.*external_step"):
             tracer.trace(Sorted(), self.normal(6))
 
+    def test_detach_stops_a_gradient_and_a_view_changed_in_place_is_kept(self):
+        class Module(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = nn.Linear(3, 3)
+                self.drop = nn.Dropout(0.0)
+
+            def forward(self, x):
+                y = self.linear(x).view(-1, 3, 1).flatten(1)
+                y.relu_()  # nothing reads the other views later
+                y += 1
+                return self.drop(y.detach() + y) if self.training else y.detach() + y
+
+        kinds = [next(iter(layer)) for layer in self.check(Module(), self.normal(3)).layers]
+        self.assertEqual(kinds, ["Input", "Dense", "ops.relu", "ops.add", "ops.stop_gradient", "ops.add"])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1245,9 +1245,15 @@ def _expand(t, x, shape, implicit=False):
     return _to(t, y, torch.int64) if v.integer and not y.integer else y
 
 
-@_handles("aten.contiguous", "aten.clone", "aten.detach", "aten.alias", "aten.lift_fresh_copy", "aten.view_as_real")
+@_handles("aten.contiguous", "aten.clone", "aten.alias", "aten.lift_fresh_copy", "aten.view_as_real")
 def _identity(t, x, *args, **kwargs):
     return t.as_value(x)
+
+
+@_handles("aten.detach")
+def _detach(t, x):
+    v = t.as_value(x)
+    return v if v.integer else t.elementwise("stop_gradient", v)
 
 
 @_handles("aten.to", "aten._to_copy", "aten.type_as", "aten.float", "aten.double", "aten.long")
