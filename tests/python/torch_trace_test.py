@@ -197,6 +197,45 @@ class TorchTraceTest(unittest.TestCase):
         with self.assertRaisesRegex(TraceError, r"torch_trace_test.py:\d+: .*linalg_svd.*external_step"):
             tracer.trace(Sorted(), self.normal(6))
 
+    def test_what_a_trace_would_lose_is_refused(self):
+        def part(linear, x, training):
+            x = linear(x)
+            x[:, :1].mul_(5)
+            return x
+
+        def later(linear, x, training):
+            y = linear(x)
+            z = y[:, :2]
+            z += 1
+            return torch.cat([y, z], 1)
+
+        def mode(linear, x, training):
+            return linear(x) * 7 if training else linear(x)
+
+        def draw(linear, x, training):
+            return linear(x) + torch.randn(3)
+
+        def always(linear, x, training):
+            return F.dropout(linear(x), 0.5)
+
+        class Module(nn.Module):
+            def __init__(self, function):
+                super().__init__()
+                self.linear = nn.Linear(3, 3)
+                self.frozen = nn.Dropout().eval()
+                self.function = function
+
+            def forward(self, x):
+                return self.function(self.linear, x, self.training)
+
+        for function, text in ((part, "mul_ changes a tensor in place"), (later, "add_ changes a tensor in place"),
+                               (draw, "randn draws random numbers"), (mode, r"aten.mul, in eval\(\) the output"),
+                               (always, r"dropout drops elements in eval\(\) too")):
+            module = Module(function)
+            with self.assertRaisesRegex(TraceError, rf"torch_trace_test.py:\d+: .*{text}"):
+                tracer.trace(module, torch.ones(2, 3))
+            self.assertEqual([m.training for m in (module, module.linear, module.frozen)], [True, True, False])
+
     def test_detach_stops_a_gradient_and_a_view_changed_in_place_is_kept(self):
         class Module(nn.Module):
             def __init__(self):

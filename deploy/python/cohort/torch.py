@@ -64,22 +64,149 @@ def trace(module: torch.nn.Module, example: Any, *, classes: Classes | None = No
     if batch is None:
         raise TraceError("no size of a batch differs from all other sizes of the module")
     arguments = tuple(x[:1].expand(batch, *x.shape[1:]).contiguous() for x in arguments)
-    flags = [(m, m.training) for m in module.modules()]
-    try:
-        if not module.training:  # layers that a user has frozen by eval() in a module that trains stay so
-            module.train()
-        with _quiet_export():
-            program = torch.export.export(module, arguments, strict=False)
-    except Exception as error:
-        text = str(error).split("\n")[0]
-        raise TraceError(f"{_user_line(error)}{type(module).__name__} cannot be traced by torch.export: {text}. For Python decisions on values "
-                         f"there is cohort.external_step") from error
-    finally:
-        for m, training in flags:
-            m.training = training
+    program = _exported(module, arguments, True)
     graph = _Tracer(module, program, batch).run()
+    _check_evaluation(module, program, _exported(module, arguments, False))
     graph.metadata[_export_torch.KEY] = _export_torch.layout_of(graph, module)
     return graph
+
+
+def _exported(module: torch.nn.Module, arguments: tuple[torch.Tensor, ...], training: bool) -> Any:
+    """The program of a module in train() or in eval(). The flags of its submodules stay as they were."""
+    flags = [(m, m.training) for m in module.modules()]
+    try:
+        if module.training != training:  # layers that a user has frozen by eval() in a module that trains stay so
+            module.train(training)
+        with _quiet_export():
+            return torch.export.export(module, arguments, strict=False)
+    except Exception as error:
+        text = str(error).split("\n")[0]
+        mode = "" if training else " in eval()"
+        raise TraceError(f"{_user_line(error)}{type(module).__name__} cannot be traced by torch.export{mode}: {text}. For Python decisions "
+                         f"on values there is cohort.external_step") from error
+    finally:
+        for m, mode in flags:
+            m.training = mode
+
+
+_DROPOUTS = ("aten.dropout", "aten.feature_dropout", "aten.alpha_dropout")
+_ATTENTION = "aten.scaled_dot_product_attention"
+# Arguments that differ between train() and eval() where a layer of Cohort makes the same difference.
+_OF_THE_MODE = {"aten.batch_norm": ("training", "momentum"), _ATTENTION: ("dropout_p",),
+                **dict.fromkeys(("aten.lstm", "aten.gru", "aten.rnn_tanh", "aten.rnn_relu"), ("train",))}
+
+
+def _check_evaluation(module: torch.nn.Module, training: Any, evaluation: Any) -> None:
+    """Raises TraceError if a module in eval() computes something else than in train(), apart from dropout and batch normalization."""
+    kind = type(module).__name__
+    for node in evaluation.graph.nodes:
+        name = _name_of(node)
+        if _drops(node):
+            raise TraceError(f"{_line_of(node)}{kind}: {name} drops elements in eval() too, and Cohort drops none when it evaluates: use "
+                             f"nn.Dropout, or pass training=self.training (of an attention: dropout_p=p if self.training else 0.0)")
+        if name == "aten.batch_norm" and _arguments(node)["training"]:
+            raise TraceError(f"{_line_of(node)}{kind}: {name} uses the statistics of a batch in eval() too, and Cohort the running ones "
+                             f"when it evaluates: pass training=self.training")
+    ours, theirs = _operations(training), _operations(evaluation)
+    for (mine, node), (other, peer) in zip(ours, theirs):  # each list ends with the output
+        if mine != other:
+            difference = f"in train() {_line_of(node)}{_name_of(node)}, in eval() {_line_of(peer)}{_name_of(peer)}"
+            raise TraceError(
+                f"{kind}: it computes something else in train() than in eval(), and not by dropout or batch normalization: {difference}. "
+                f"In place of `if self.training:` call a module that does so: nn.Dropout, nn.Dropout2d, nn.AlphaDropout, nn.BatchNorm1d, "
+                f"...; for anything else there is cohort.external_step")
+
+
+def _operations(program: Any) -> list[tuple[str, torch.fx.Node]]:
+    """What leads to the outputs, in order: each operation as text without what train() changes in layers of Cohort, and its node."""
+    signature = program.graph_signature
+    state = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+    constants = getattr(signature, "inputs_to_lifted_tensor_constants", {})
+
+    def counts_batches(node: torch.fx.Node) -> bool:
+        return isinstance(node.args[0], torch.fx.Node) and state.get(node.args[0].name, "").endswith("num_batches_tracked")
+
+    needed: set[torch.fx.Node] = set()
+    pending = [node for node in program.graph.nodes if node.op == "output" or (_in_place(node) and not counts_batches(node))]
+    while pending:
+        node = pending.pop()
+        if node not in needed:
+            needed.add(node)
+            pending.extend(node.all_input_nodes)
+    operations: list[tuple[str, torch.fx.Node]] = []
+    names: dict[torch.fx.Node, str] = {}
+    for node in program.graph.nodes:
+        if node not in needed:
+            continue
+        name = _name_of(node)
+        if node.op == "placeholder":
+            names[node] = state.get(node.name, node.name)
+            if node.name in constants:
+                numbers = program.constants[constants[node.name]].detach().cpu().numpy()
+                names[node] = f"constant {numbers.dtype} {numbers.shape} {hash(numbers.tobytes())}"
+        elif node.op == "get_attr":
+            names[node] = name
+        elif name.removesuffix("_") in _DROPOUTS:
+            names[node] = names[node.args[0]]
+        else:
+            given = {key: value for key, value in _arguments(node).items() if key not in _OF_THE_MODE.get(name, ())}
+            names[node] = f"%{len(operations)}"
+            operations.append((f"{name} {torch.fx.node.map_arg(given, names.__getitem__)}", node))
+    return operations
+
+
+def _name_of(node: torch.fx.Node) -> str:
+    """"aten.add" for torch.ops.aten.add.Tensor."""
+    if node.op == "output":
+        return "the output"
+    name = str(node.target)
+    if not isinstance(node.target, str):
+        name = name.replace("torch.ops.", "").rsplit(".", 1)[0]
+    return name.split("::")[-1]
+
+
+def _arguments(node: torch.fx.Node) -> dict[str, Any]:
+    """The arguments of an operation by their names, with the defaults of those that are not given."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return {**{str(n): arg for n, arg in enumerate(node.args)}, **node.kwargs}
+    schema = node.target._schema.arguments
+    return {a.name: node.args[n] if n < len(node.args) else node.kwargs.get(a.name, a.default_value) for n, a in enumerate(schema)}
+
+
+def _drops(node: torch.fx.Node) -> bool:
+    """True for an operation that sets random elements to 0."""
+    name = _name_of(node).removesuffix("_")
+    if name in _DROPOUTS:
+        arguments = _arguments(node)
+        return bool(arguments["train"]) and arguments["p"] > 0
+    if name == _ATTENTION:
+        return _arguments(node)["dropout_p"] > 0
+    if "train" in _OF_THE_MODE.get(name, ()):
+        arguments = _arguments(node)
+        return bool(arguments["train"]) and arguments["dropout"] > 0 and arguments["num_layers"] > 1
+    return False
+
+
+def _in_place(node: torch.fx.Node) -> bool:
+    """True for an operation that writes into its first argument; those that change its shape or its gradient do not write."""
+    name = _name_of(node)
+    shapes = ("detach_", "requires_grad_", "squeeze_", "unsqueeze_", "transpose_", "t_", "swapaxes_", "swapdims_")
+    return node.op == "call_function" and name.endswith("_") and not name.endswith("__") and name.removeprefix("aten.") not in shapes
+
+
+def _storages(node: torch.fx.Node) -> set[int]:
+    """The memory of the tensors that a node makes: views of one tensor have the same."""
+    return {x.untyped_storage()._cdata for x in _flat(node.meta.get("val")) if isinstance(x, torch.Tensor)}
+
+
+def _line_of(node: torch.fx.Node) -> str:
+    """"FILE:LINE: " of the user's line that made a node, or nothing."""
+    stack = (node.meta.get("stack_trace") or "").strip().split("\n")
+    lines = [line.strip() for line in stack if 'File "' in line and "/torch/" not in line]
+    if not lines:
+        return ""
+    parts = lines[-1].split(",")
+    return f"{parts[0].replace('File ', '').strip(chr(34))}:{parts[1].replace('line', '').strip()}: "
 
 
 def _user_line(error: BaseException) -> str:
@@ -93,17 +220,20 @@ def _user_line(error: BaseException) -> str:
 def _quiet_export() -> Iterator[None]:
     """Lets nn.Transformer take a mask as it is given, where it would look at the mask's numbers; and PyTorch not print a graph that fails."""
     transformer = torch.nn.modules.transformer
+    fused = torch.backends.mha.get_fastpath_enabled()  # in eval() one operation in place of those of train()
     detect = transformer._detect_is_causal_mask
     loggers = [logging.getLogger(name) for name in ("torch", "torch.fx.experimental.symbolic_shapes", "torch.export")]
     levels = [logger.level for logger in loggers]
     transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: bool(is_causal)
     try:
+        torch.backends.mha.set_fastpath_enabled(False)
         for logger in loggers:
             logger.setLevel(logging.CRITICAL)
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             yield
     finally:
         transformer._detect_is_causal_mask = detect
+        torch.backends.mha.set_fastpath_enabled(fused)
         for logger, level in zip(loggers, levels):
             logger.setLevel(level)
 
@@ -210,7 +340,7 @@ class _Tracer:
                 if node.name in self.state:
                     continue
                 if node.name in constants:
-                    self.values[node.name] = self.program.constants[constants[node.name]]
+                    self.values[node.name] = self.program.constants[constants[node.name]].clone()  # the program may change it
                     continue
                 self.values[node.name] = self.input(node)
             elif node.op == "call_function":
@@ -256,15 +386,16 @@ class _Tracer:
         if node.target is operator.getitem:
             source = self.values[node.args[0].name]
             return source[node.args[1]] if isinstance(source, (tuple, list)) else source
-        name = str(node.target).replace("torch.ops.", "").rsplit(".", 1)[0] if not isinstance(node.target, str) else node.target
-        name = name.split("::")[-1]
+        name = _name_of(node)
         args = [self.get(a) for a in node.args]
         kwargs = {k: self.get(v) for k, v in node.kwargs.items()}
-        if name.endswith("_") and node.args and getattr(node.args[0], "name", None) in self.state:
-            buffer = self.state[node.args[0].name]
-            if not buffer.endswith("num_batches_tracked"):
-                raise self.error(f"{name} changes the buffer {buffer}")
-        if not any(isinstance(x, (Value, _Parameter)) for x in _flat((args, list(kwargs.values())))):
+        numbers = not any(isinstance(x, (Value, _Parameter)) for x in _flat((args, list(kwargs.values()))))
+        if _in_place(node):
+            self.check_change(node, name, numbers)
+        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+            if name.removesuffix("_") not in _HANDLERS or (numbers and _drops(node)):
+                raise self.error(f"{name} draws random numbers, the same in every step of a trace: only dropout is supported")
+        if numbers:
             return node.target(*args, **{k: v for k, v in kwargs.items() if k != "pin_memory"})
         handler = _HANDLERS.get(name)
         if handler is None and name.endswith("_"):
@@ -272,6 +403,24 @@ class _Tracer:
         if handler is None:
             return self.decomposed(node, name, args, kwargs)
         return handler(self, *args, **kwargs)
+
+    def check_change(self, node: Any, name: str, numbers: bool) -> None:
+        """Refuses a change in place that the graph would lose: of a buffer, or of memory that another tensor reads later.
+
+        numbers: the operation changes numbers by numbers, which happens in the trace itself.
+        """
+        storages = _storages(node.args[0])
+        for other in node.graph.nodes:
+            if other is node:
+                return
+            if storages.isdisjoint(_storages(other)):
+                continue
+            if other.name in self.state:
+                if not self.state[other.name].endswith("num_batches_tracked"):
+                    raise self.error(f"{name} changes {self.state[other.name]}, which the trace takes as it is")
+            elif not numbers and any(node < user for user in other.users):
+                raise self.error(f"{name} changes a tensor in place, and another view of its memory is read later: write it without the "
+                                 f"change in place, as `y = y * 5` for `y *= 5`, or torch.cat of parts for `x[:, 0] = y`")
 
     def decomposed(self, node: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """An operation that has no handler, by PyTorch's own decomposition into others."""
@@ -337,14 +486,8 @@ class _Tracer:
     def error(self, what: str) -> TraceError:
         stack = self.node.meta.get("nn_module_stack") or {}
         path = next((p for p, _ in reversed(list(stack.values()))), "") if stack else ""
-        trace_text = (self.node.meta.get("stack_trace") or "").strip().split("\n")
-        lines = [trace_text[i].strip() for i in range(0, len(trace_text), 1) if 'File "' in trace_text[i] and "/torch/" not in trace_text[i]]
-        at = ""
-        if lines:
-            parts = lines[-1].split(",")
-            at = f"{parts[0].replace('File ', '').strip(chr(34))}:{parts[1].replace('line', '').strip()}: "
-        return TraceError(f"{at}{type(self.module).__name__}{'.' + path if path else ''}: {what}; for a step that cannot be traced there is "
-                          f"cohort.external_step")
+        where = f"{_line_of(self.node)}{type(self.module).__name__}{'.' + path if path else ''}"
+        return TraceError(f"{where}: {what}; for a step that cannot be traced there is cohort.external_step")
 
     # ---------------------------------------------------------------- values
 
