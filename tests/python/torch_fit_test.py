@@ -227,6 +227,25 @@ class TorchFitTest(unittest.TestCase):
             with self.subTest(expected), self.assertRaisesRegex((cohort.TraceError, TypeError), expected):
                 cohort.fit(module, x, y, **{"loss": nn.CrossEntropyLoss(), "optimizer": adam, "run_dir": self.run_dir, **arguments})
 
+    def test_functions_that_return_the_mean(self):
+        generator = np.random.default_rng(0)
+        x, classes, numbers = generator.normal(size=(128, 4)), generator.integers(0, 3, 128), generator.normal(size=128)
+        functional = torch.nn.functional
+        for width, loss, y in ((3, lambda p, t: functional.cross_entropy(p, t, label_smoothing=0.1), classes),
+                               (1, lambda p, t: ((p[:, 0] - t) ** 2).mean(), numbers),
+                               (3, lambda p, t: -torch.log_softmax(p, 1)[torch.arange(len(t)), t].mean(), classes)):
+            module = torch.nn.Linear(4, width).double()
+            twin = torch.nn.Linear(4, width).double()
+            twin.load_state_dict(module.state_dict())
+            cohort.fit(module, x, y, loss=loss, optimizer=torch.optim.SGD(module.parameters(), lr=0.1), batch_size=32, shuffle=False,
+                       strategy="one_device", verbose=0)
+            optimizer = torch.optim.SGD(twin.parameters(), lr=0.1)
+            for i in range(0, 128, 32):
+                optimizer.zero_grad()
+                loss(twin(torch.from_numpy(x[i:i + 32])), torch.from_numpy(y[i:i + 32])).backward()
+                optimizer.step()
+            np.testing.assert_allclose(module.weight.detach().numpy(), twin.weight.detach().numpy(), rtol=0, atol=1e-12)
+
 
 if __name__ == "__main__":
     unittest.main()

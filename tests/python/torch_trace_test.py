@@ -140,6 +140,23 @@ class TorchTraceTest(unittest.TestCase):
         self.assertEqual(parameters - {target for target, _ in graph.variables.values()}, set())
         return graph
 
+    def test_a_gradient_of_its_own_is_refused(self):
+        class Reversed(torch.autograd.Function):
+            @staticmethod
+            def forward(context, x):
+                return x * 1
+
+            @staticmethod
+            def backward(context, gradient):
+                return -gradient
+
+        class Model(torch.nn.Module):
+            def forward(self, x):
+                return Reversed.apply(x)
+
+        with self.assertRaisesRegex(TraceError, "Reversed, a torch.autograd.Function"):
+            tracer.trace(Model(), (self.normal(2, 3),))
+
     def normal(self, *shape):
         return torch.randn(RECORDS, *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
 

@@ -216,6 +216,10 @@ def _user_line(error: BaseException) -> str:
     return f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}: " if frames else ""
 
 
+def _refuse_function(cls: type, *args: Any, **kwargs: Any) -> None:
+    raise TraceError(f"{cls.__name__}, a torch.autograd.Function, has a gradient of its own, which a trace would lose")
+
+
 @contextlib.contextmanager
 def _quiet_export() -> Iterator[None]:
     """Lets nn.Transformer take a mask as it is given, where it would look at the mask's numbers; and PyTorch not print a graph that fails."""
@@ -224,6 +228,8 @@ def _quiet_export() -> Iterator[None]:
     detect = transformer._detect_is_causal_mask
     loggers = [logging.getLogger(name) for name in ("torch", "torch.fx.experimental.symbolic_shapes", "torch.export")]
     levels = [logger.level for logger in loggers]
+    apply = torch.autograd.Function.apply
+    torch.autograd.Function.apply = classmethod(_refuse_function)
     transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: bool(is_causal)
     try:
         torch.backends.mha.set_fastpath_enabled(False)
@@ -233,6 +239,7 @@ def _quiet_export() -> Iterator[None]:
             yield
     finally:
         transformer._detect_is_causal_mask = detect
+        torch.autograd.Function.apply = apply
         torch.backends.mha.set_fastpath_enabled(fused)
         for logger, level in zip(loggers, levels):
             logger.setLevel(level)
@@ -252,7 +259,7 @@ class _Loss(torch.nn.Module):
 def trace_loss(loss: Any, prediction: Sequence[int], label: np.ndarray, dtype: str) -> Graph:
     """Returns the graph of a loss, with the inputs y_pred and y_true and an output whose mean is the loss.
 
-    loss: a module of torch.nn, or a function `(prediction, target)` that returns a number for each record or element.
+    loss: a module of torch.nn, or a function `(prediction, target)` that returns a number for each record or element, or their mean.
     prediction: the shape of the output for one record. label: the array of labels, whose type and shape count.
     Raises TraceError.
     """
@@ -272,6 +279,7 @@ def trace_loss(loss: Any, prediction: Sequence[int], label: np.ndarray, dtype: s
         text = str(error).split("\n")[0]
         raise TraceError(f"the loss {name} cannot be traced with predictions of shape {[-1, *prediction]} and labels of shape "
                          f"{[-1, *label.shape[1:]]} and type {label.dtype}: {text}") from error
+    _take_off_mean(program, name)
     tracer = _Tracer(module, program, batch)
     tracer.dtype = tracer.graph.dtype = dtype
     graph = tracer.run()
@@ -280,6 +288,45 @@ def trace_loss(loss: Any, prediction: Sequence[int], label: np.ndarray, dtype: s
     if graph.variables:
         raise TraceError(f"the loss {name} has parameters")
     return graph
+
+
+def _take_off_mean(program: Any, name: str) -> None:
+    """Makes the mean that a loss returns, or a multiple of it, the numbers below it."""
+    output = next(node for node in program.graph.nodes if node.op == "output")
+    (node,) = output.args[0]
+    if node.meta["val"].dim() > 0:
+        return
+    aten = torch.ops.aten
+    factors = []
+    while node.op == "call_function" and node.target in (aten.neg.default, aten.mul.Tensor, aten.div.Tensor) and (
+            isinstance(node.args[0], torch.fx.Node) and not any(isinstance(x, torch.fx.Node) for x in node.args[1:])):
+        factors.append(node)
+        node = node.args[0]
+    arguments = node.target._schema.arguments if node.op == "call_function" else []
+    names = [argument.name for argument in arguments]
+    if node.op == "call_function" and node.target is aten.mean.default:
+        mean, node = node, node.args[0]
+        mean.replace_all_uses_with(node)
+        program.graph.erase_node(mean)
+    elif "reduction" in names:
+        place = names.index("reduction")
+        given = [*node.args, *(node.kwargs.get(a.name, a.default_value) for a in arguments[len(node.args):])]
+        if given[place] == 1:  # the mean
+            given[place] = 0
+            node.args, node.kwargs = tuple(given), {}
+            node.meta["val"] = node.target(*_examples(node))
+    if node.meta["val"].dim() == 0:
+        raise TraceError(f"the loss {name} returns one number that is no mean over the records: return a number for each record, or their mean")
+    for factor in reversed(factors):
+        factor.meta["val"] = factor.target(*_examples(factor))
+    below = factors[0] if factors else node
+    output.args = ((below,),)
+    program.graph_signature.output_specs[0].arg.name = below.name
+
+
+def _examples(node: Any) -> list[Any]:
+    """The arguments of an operation, with the examples of the values in their places."""
+    return [x.meta["val"] if isinstance(x, torch.fx.Node) else x for x in node.args]
 
 
 def argument_names(module: torch.nn.Module) -> list[str]:
