@@ -22,7 +22,7 @@ from cohort._safetensors import safe_open
 _ERROR = re.compile(r"^\s*cohort[\w-]*: error: ")
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
-_CONFIG = 78  # of sysexits: also a job that is finished
+_CONFIG = 78  # what a chief ends with if the job is finished already
 _STOPPED = 79  # what the chief ends with after `cohort ctl RUN stop`
 
 
