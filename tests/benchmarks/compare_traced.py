@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Speed of traced models: `cohort.fit` beside a job file with the same layers, and a ResNet18 of torchvision beside PyTorch.
+"""Speed of traced models: `cohort.fit` beside a job file with the same layers, an external step beside a traced one, and a
+ResNet18 of torchvision beside PyTorch.
 
     tests/benchmarks/compare_traced.py --build build/release --python build/venv-traced/bin/python
 
@@ -91,6 +92,23 @@ def job(build, run_dir, layers, strategy):
     return speed
 
 
+def external(rounds, x, y):
+    """Steps per second of a perceptron of PyTorch as an external step, and traced, on parameter servers."""
+    import torch
+    import cohort
+    speeds = ([], [])
+    for _ in range(rounds):
+        for speed, is_external in zip(speeds, (True, False)):
+            module = torch.nn.Sequential(torch.nn.Linear(784, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
+            optimizer = torch.optim.Adam(module.parameters())
+            loss = torch.nn.CrossEntropyLoss()
+            model, arguments = (cohort.external_step(module, loss=loss), {}) if is_external else (module, {"loss": loss})
+            history = cohort.fit(model, x, y, epochs=EPOCHS, batch_size=32, verbose=0, optimizer=optimizer, workers=2, ps=1, **arguments)
+            speed.append(steps_per_second(history.run_dir))
+            shutil.rmtree(history.run_dir)
+    return speeds
+
+
 def resnet(build, rounds):
     """Milliseconds of a training step on one thread: batch 16, 96 x 96, SGD."""
     import torch
@@ -130,7 +148,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--skip_resnet", action="store_true")
+    parser.add_argument("--skip_torch", action="store_true")
     options = parser.parse_args()
     os.environ["COHORT_BIN_DIR"] = os.path.abspath(os.path.join(options.build, "bin"))
     sys.path.insert(0, os.path.join(SOURCE, "deploy", "python"))
@@ -150,8 +168,12 @@ def main():
             print("| %s | %s | %.0f | %.0f | %.2f (%.2f to %.2f) |" % (
                 name, strategy["strategy"], statistics.median(traced), statistics.median(plain), statistics.median(ratios), ratios[0],
                 ratios[-1]), flush=True)
-    if options.skip_resnet:
+    if options.skip_torch:
         return
+    outside, traced = external(options.rounds, rng.normal(size=(RECORDS, 784)).astype(np.float32), rng.integers(0, 10, RECORDS))
+    ratios = sorted(a / b for a, b in zip(outside, traced))
+    print("\nMLP of PyTorch, 2 workers: as an external step %.0f steps/s, traced %.0f, ratio %.2f (%.2f to %.2f)" % (
+        statistics.median(outside), statistics.median(traced), statistics.median(ratios), ratios[0], ratios[-1]))
     ours, theirs = resnet(options.build, options.rounds)
     ratios = sorted(b / a for a, b in zip(ours, theirs))
     print("\nResNet18, batch 16, 96 x 96, one thread: Cohort %.0f ms, PyTorch %.0f ms, ratio %.2f (%.2f to %.2f)" % (

@@ -93,7 +93,7 @@ if __name__ == "__main__":
     x = np.random.default_rng(0).normal(size=(320, 2))
     model = cohort.external_step(step, {"w": np.zeros(2)})
     cohort.fit(model, x, x @ [1, 2], epochs=5, optimizer={"SGD": {"learning_rate": 0.1}}, workers=2, ps=1, mode="sync")
-    print(cohort.__version__, model.variables["w"].round(2))
+    print(cohort.__version__, model.variables["w"].round(1))
 """
 CLUSTER = """name: lab
 cluster:

@@ -55,7 +55,7 @@ def fit(model: Any, x: Any = None, y: Any = None, *, data: str | dict[str, Any] 
         validation_data: Any = None, shuffle: bool = True, class_weight: dict[int, float] | None = None, sample_weight: Any = None,
         steps_per_epoch: int | None = None, validation_steps: int | None = None, validation_freq: int | list[int] = 1, loss: Any = None,
         optimizer: Any = None, metrics: Any = None, strategy: str = "parameter_server", mode: str = "async", workers: int = 1, ps: int = 1,
-        cluster: str = "local", flags: list[str] | tuple[str, ...] = (), run_dir: str | None = None, seed: int = 0, initial_epoch: int = 0, data_limit: int = DATA_LIMIT,
+        cluster: str = "local", flags: list[str] | tuple[str, ...] = (), run_dir: str | None = None, resume: str | None = None, seed: int = 0, initial_epoch: int = 0, data_limit: int = DATA_LIMIT,
         scheduler: Any = None, scheduler_interval: str = "epoch") -> History:
     """Trains a model on a cluster of this machine, as `Model.fit` of Keras does in one process.
 
@@ -89,6 +89,7 @@ def fit(model: Any, x: Any = None, y: Any = None, *, data: str | dict[str, Any] 
         flags: further flags of `cohort local` or `cohort run`, such as "--tls_dir=DIR".
         run_dir: where checkpoints, logs and the report stay; a new temporary directory by default. One that has checkpoints of this job
             continues from the newest, until it has `epochs` epochs in all; a finished one gives its weights to the model at once.
+        resume: a `run_dir` that has checkpoints; an error if it has none.
         data_limit: bytes that may be copied into files of the run directory.
 
     Returns:
@@ -103,6 +104,10 @@ def fit(model: Any, x: Any = None, y: Any = None, *, data: str | dict[str, Any] 
         raise RuntimeError("cohort.fit is called in the process of an external step: put it below `if __name__ == \"__main__\":`")
     if cluster not in ("local", "tf_config", "running"):
         raise ValueError(f"cluster is \"local\", \"tf_config\" or \"running\", not {cluster!r}")
+    if resume is not None:
+        if not glob.glob(os.path.join(resume, "checkpoints", "ckpt-*")):
+            raise ValueError(f"resume: {resume} has no checkpoints of a job")
+        run_dir = resume
     if cluster == "running" and run_dir is None:
         raise ValueError("cluster=\"running\" needs the `run_dir` of the job")
     if batch_size is not None and batch_size < 1:

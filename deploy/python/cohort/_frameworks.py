@@ -246,7 +246,7 @@ def _optimizer(given: Any) -> Any:
         return Classes.of_programs().object_of(given, "optimizers")
     from cohort._torch_compile import optimizer_keys
 
-    return optimizer_keys(given)
+    return optimizer_keys(given)["optimizer"]
 
 
 class JaxFramework(_Framework):

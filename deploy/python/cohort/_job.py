@@ -105,7 +105,10 @@ class Job:
 
     def environment(self) -> dict[str, str]:
         """What the workers need in their environment."""
-        return self._framework.environment(self.model, self.folder)
+        needed = self._framework.environment(self.model, self.folder)
+        if needed and "OMP_NUM_THREADS" not in os.environ:  # the processes of steps share the cores
+            needed["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // max(1, self.workers)))
+        return needed
 
     def assign(self, values: dict[str, Any]) -> None:
         """Gives the model the values of a checkpoint."""
