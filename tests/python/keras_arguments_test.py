@@ -218,7 +218,8 @@ class KerasProcessesTest(unittest.TestCase):
         python = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True)
         try:
             deadline = time.monotonic() + 90
-            while not os.path.exists(os.path.join(folder, "logs", "metrics.jsonl")):
+            metrics = os.path.join(folder, "logs", "metrics.jsonl")
+            while not os.path.exists(metrics) or os.path.getsize(metrics) == 0:  # until an epoch has ended
                 self.assertIsNone(python.poll())
                 self.assertLess(time.monotonic(), deadline)
                 time.sleep(0.1)
