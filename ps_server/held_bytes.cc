@@ -1,5 +1,6 @@
 #include "ps_server/held_bytes.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -31,7 +32,9 @@ HeldBytes::Share::~Share() {
 bool HeldBytes::Share::Hold(size_t bytes) {
   const int64_t now = NowNanos();
   waits_since_.store(now, std::memory_order_relaxed);
+  if (began_.load(std::memory_order_relaxed) == 0) began_.store(++all_->begun_);
   if (Set(bytes, all_->most_) || SetAlone(bytes)) return true;
+  if (IsOldest() && Set(bytes, all_->most_alone())) return true;
   all_->EndIdle(now, this);
   return false;
 }
@@ -44,7 +47,9 @@ bool HeldBytes::Share::HoldWhole(size_t bytes) {
 }
 
 void HeldBytes::Share::Complete() {
-  if (waits_since_.load(std::memory_order_relaxed) != 0) waits_since_.store(0);
+  if (waits_since_.load(std::memory_order_relaxed) == 0) return;
+  waits_since_.store(0);
+  began_.store(0);
 }
 
 bool HeldBytes::Share::Keep(size_t bytes) {
@@ -70,6 +75,15 @@ bool HeldBytes::Share::Set(size_t bytes, size_t most) {
 bool HeldBytes::Share::SetAlone(size_t bytes) {
   const size_t others = all_->bytes() - bytes_;
   return others <= all_->most_ / kPartKept && Set(bytes, all_->most_alone());
+}
+
+bool HeldBytes::Share::IsOldest() const {
+  const uint64_t own = began_;
+  MutexLock lock(&all_->mu_);
+  return std::ranges::none_of(all_->shares_, [own](const Share* share) {
+    const uint64_t began = share->began_;
+    return began != 0 && began < own;
+  });
 }
 
 // Each request gives its share back on its own thread, when its stream has ended. A stream whose

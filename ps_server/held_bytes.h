@@ -18,7 +18,9 @@ class Stream;
 // The memory that requests hold until they are answered, and the memory that streams keep for their
 // next request, over all streams of a server: clients may take their time, and there may be many.
 // If the memory reaches its limit, the stream of a request that has waited long for its next
-// message is closed, because half a request cannot be executed. Thread-safe.
+// message is closed, because half a request cannot be executed. The unfinished request that began
+// first may have the memory that is left to a large one: if all slow clients had to restart, none
+// would end. Thread-safe.
 class HeldBytes {
  public:
   // `most`: the limit. `patience`: how long an unfinished request may wait for its next message
@@ -51,6 +53,7 @@ class HeldBytes {
     friend class HeldBytes;
     bool Set(size_t bytes, size_t most);
     bool SetAlone(size_t bytes);
+    bool IsOldest() const;
 
     HeldBytes* const all_;
     const std::weak_ptr<Stream> stream_;
@@ -58,6 +61,9 @@ class HeldBytes {
     // Read by EndIdle.
     std::atomic<int64_t> waits_since_{0};  // nanoseconds of the clock; 0: no request is unfinished
     std::atomic<bool> closed_{false};      // EndIdle has closed its stream
+    // The number of the unfinished request, in the order in which they began; 0: none. Read by
+    // IsOldest.
+    std::atomic<uint64_t> began_{0};
   };
 
   size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
@@ -77,6 +83,7 @@ class HeldBytes {
   std::atomic<size_t> most_alone_;
   const Duration patience_;
   std::atomic<size_t> bytes_{0};
+  std::atomic<uint64_t> begun_{0};  // unfinished requests so far
   Mutex mu_;
   std::set<Share*> shares_ ABSL_GUARDED_BY(mu_);
 };

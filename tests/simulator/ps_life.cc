@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <deque>
 #include <map>
+#include <set>
 
 #include "common/base/crash_point.h"
 #include "common/base/status.h"
@@ -129,6 +130,8 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
   struct RequestBytes {
     uint64_t held = 0;
     uint64_t there = 0;
+    uint64_t begun = 0;             // unfinished requests so far
+    std::set<uint64_t> unfinished;  // their numbers
   };
   // A request of a worker, which comes in messages.
   class Request : public WaitingRequest {
@@ -139,11 +142,15 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
     ~Request() override {
       all_->held -= held_;
       all_->there -= bytes_;
+      all_->unfinished.erase(began_);
     }
     // Takes the next message. Returns false if the server holds too much.
     bool Add(DataRequest message);
     bool more() const { return kept_.back().header.more(); }
-    void Finish() { view_ = &assembler_.Finish(); }
+    void Finish() {
+      view_ = &assembler_.Finish();
+      all_->unfinished.erase(std::exchange(began_, 0));
+    }
 
     const RequestView& view() const override { return *view_; }
     std::weak_ptr<const void> stream() const override { return stream_; }
@@ -164,6 +171,7 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
     const RequestView* view_ = nullptr;  // when it is complete
     uint64_t bytes_ = 0;                 // payload so far
     uint64_t held_ = 0;                  // that count against the limit
+    uint64_t began_ = 0;                 // 0: it is not unfinished
   };
   struct Client {
     std::unique_ptr<Request> request;
@@ -450,14 +458,17 @@ bool PsLife::Request::Add(DataRequest message) {
     ps_->cluster_->ledger.Violate("{}: a request was refused: {}", ps_->node_->name(),
                                   added.ToString());
   }
-  return !newest.header.more() || Hold();
+  if (!newest.header.more()) return true;
+  if (began_ == 0) all_->unfinished.insert(began_ = ++all_->begun);
+  return Hold();
 }
 
 // As HeldBytes.
 bool PsLife::Request::Hold() {
   const ServerMemory& memory = *ps_->core_->memory();
   const uint64_t others = all_->held - held_;
-  const bool alone = others <= memory.most_held() / 4;
+  const bool oldest = began_ != 0 && *all_->unfinished.begin() == began_;
+  const bool alone = oldest || others <= memory.most_held() / 4;
   if (others + bytes_ > (alone ? memory.most_held_alone() : memory.most_held())) return false;
   all_->held = others + bytes_;
   held_ = bytes_;
