@@ -52,8 +52,9 @@ std::unique_ptr<WaitingRequest> ParkedRequests::Keep(std::unique_ptr<WaitingRequ
   const Wait wait = WaitOf(*request, {.now = now, .answers_wait = answers_wait()});
   if (wait == Wait::kNone) return request;
   if (const absl::Status status = request->Park(); !status.ok()) {
-    // Rather one more copy than a push that is sent again and again: its turn may never come.
-    if (wait == Wait::kEarly) return request;
+    // Rather one more copy than a push that is sent again and again: its turn may never come. One
+    // that only memory delays would be refused as long as memory is short.
+    if (wait == Wait::kEarly || wait == Wait::kShort) return request;
     request->AnswerError(status);
     return nullptr;
   }

@@ -269,6 +269,7 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
       // A step that drops late closures needs copies of all.
       const bool anyway = core_->admission().Of(view) == Admission::Wait::kEarly;
       if (anyway || view.push.step.partial) ++early_anyway_;
+      if (anyway) ++answered_anyway_;
       most_early_ = std::max(most_early_, BytesOf(view));
     }
     core_->data_path()->Handle(view, &scratch_, &header, &slices);
@@ -309,12 +310,16 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
     if (cluster_->plan.room == 0) return;
     const uint64_t early = core_->data_path()->EarlyBytes();
     if (early == 0) early_anyway_ = 0;
-    CheckTerm("unsent answers", memory.answers()->bytes(), memory.most_answers(), most_answer_);
+    const uint64_t unsent = memory.answers()->bytes();
+    if (unsent <= memory.most_answers()) answered_anyway_ = 0;
+    CheckTerm("unsent answers", unsent, memory.most_answers(),
+              most_answer_ * (1 + answered_anyway_));
     CheckTerm("early gradients", early, memory.most_early(), most_early_ * (1 + early_anyway_));
     CheckTerm("requests", requests_->there, memory.most_held_alone(), most_request_);
   }
   void CheckTerm(const char* what, uint64_t bytes, uint64_t most, uint64_t one_more) {
     if (bytes <= std::max(most, one_more) + one_more) return;
+    cluster_->world->Trace("{}: {} have {} bytes", node_->name(), what, bytes);
     cluster_->ledger.Violate("{}: {} have {} bytes, above {} and the {} of one request",
                              node_->name(), what, bytes, most, one_more);
   }
@@ -432,7 +437,8 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
   uint64_t most_request_ = 0;
   uint64_t most_answer_ = 0;
   uint64_t most_early_ = 0;
-  uint64_t early_anyway_ = 0;  // gradients that were copied although they should have waited
+  uint64_t early_anyway_ = 0;     // gradients that were copied although they should have waited
+  uint64_t answered_anyway_ = 0;  // answers to them, which nobody admitted
   bool release_posted_ = false;
   std::unique_ptr<PsCore> core_;
   std::unique_ptr<ParkedRequests> parked_;
