@@ -60,6 +60,54 @@ TEST_CASE("the gradient is divided by the weight") {
   REQUIRE(w[0] == 1 - 0.1f);
 }
 
+// Updates some rows of ten, in place or to other memory. Returns the variable and the slots.
+template <typename T>
+std::vector<T> RowsUpdated(const OptimizerRule& rule, DType dtype, int64_t columns, bool in_place) {
+  const int64_t rows = 10;
+  const std::vector<int64_t> keys = {101, 102, 105, 109};
+  const size_t elements = static_cast<size_t>(rows * columns);
+  const size_t tensors = 1 + rule.slots().size();
+  std::vector<T> from(tensors * elements);
+  for (size_t i = 0; i < from.size(); ++i) from[i] = T(1) / static_cast<T>(i + 3);
+  std::vector<T> to(from.size());
+  std::vector<T> gradient(keys.size() * static_cast<size_t>(columns));
+  for (size_t i = 0; i < gradient.size(); ++i) gradient[i] = static_cast<T>(i % 7) - T(2.7);
+  T* const out = in_place ? from.data() : to.data();
+  UpdateTarget target;
+  target.dtype = dtype;
+  target.variable_in = from.data();
+  target.variable_out = out;
+  for (size_t s = 0; s + 1 < tensors; ++s) {
+    target.slots_in[s] = from.data() + (s + 1) * elements;
+    target.slots_out[s] = out + (s + 1) * elements;
+  }
+  rule.ApplyRows({.target = target,
+                  .first_row = 100,
+                  .rows = rows,
+                  .row_elements = columns,
+                  .keys = keys,
+                  .gradient = gradient.data(),
+                  .weight = 3,
+                  .step = 5});
+  return in_place ? from : to;
+}
+
+TEST_CASE("rows have the same bits in place and in a copy") {
+  for (const ClassSchema* schema : OptimizerSchemas().Schemas()) {
+    if ((*Optimizers().Find(schema->name))->is_whole) continue;
+    for (const char* const update : {"lazy", "keras"}) {
+      const auto rule = Make(Spec(schema->name, {}, update));
+      for (const int64_t columns : {1, 3, 16, 37}) {
+        CAPTURE(schema->name, update, columns);
+        CHECK(RowsUpdated<float>(*rule, DType::kFloat32, columns, true) ==
+              RowsUpdated<float>(*rule, DType::kFloat32, columns, false));
+        CHECK(RowsUpdated<double>(*rule, DType::kFloat64, columns, true) ==
+              RowsUpdated<double>(*rule, DType::kFloat64, columns, false));
+      }
+    }
+  }
+}
+
 template <typename T>
 void CheckNonFinite() {
   using Limits = std::numeric_limits<T>;

@@ -81,6 +81,44 @@ void UpdateAll(const Step& step, const UpdateRange<T>& r) {
   if (r.non_finite != nullptr && greatest >= kInfinity) *r.non_finite = true;
 }
 
+// A row has few elements: the code of a range would take longer to begin than to work.
+template <int kForm, class Step, typename T>
+HWY_FLATTEN void UpdateEachRow(const Step& given, const UpdateRows<T>& rows) {
+  constexpr int kSlots = Step::Slots(kForm);
+  const Step step = given;
+  const int64_t n = rows.row_elements;
+  const T scale = rows.gradient_scale;
+  const T* gradient = rows.gradient;
+  for (const int64_t key : rows.keys) {
+    const int64_t at = (key - rows.first_row) * n;
+    T* const variable = rows.variable + at;
+    T* slots_of[kMaxSlots];
+    for (int s = 0; s < kSlots; ++s) slots_of[s] = rows.slots[s] + at;
+#if HWY_COMPILER_GCC && !HWY_COMPILER_CLANG
+#pragma GCC ivdep
+#endif
+    for (int64_t i = 0; i < n; ++i) {
+      T g;
+      std::memcpy(&g, gradient + i, sizeof(T));
+      T w = variable[i];
+      T slots[kMaxSlots] = {};
+      for (int s = 0; s < kSlots; ++s) slots[s] = slots_of[s][i];
+      UpdateElement<kForm>(step, w, slots, g * scale);
+      variable[i] = w;
+      for (int s = 0; s < kSlots; ++s) slots_of[s][i] = slots[s];
+    }
+    gradient += n;
+  }
+}
+
+template <int kForm = 0, class Step, typename T>
+void UpdateWith(const Step& step, const UpdateRows<T>& rows) {
+  if constexpr (kForm + 1 < Step::kForms) {
+    if (step.form() != kForm) return UpdateWith<kForm + 1>(step, rows);
+  }
+  UpdateEachRow<kForm>(step, rows);
+}
+
 template <int kForm = 0, class Step, typename T>
 void UpdateWith(const Step& step, const UpdateRange<T>& r) {
   if constexpr (kForm + 1 < Step::kForms) {
@@ -89,12 +127,18 @@ void UpdateWith(const Step& step, const UpdateRange<T>& r) {
   r.gradient != nullptr ? UpdateAll<kForm, true>(step, r) : UpdateAll<kForm, false>(step, r);
 }
 
-#define COHORT_UPDATE(Rule)                                                           \
-  void Rule##Float(const Rule##Update<float>& step, const UpdateRange<float>& r) {    \
-    UpdateWith(step, r);                                                              \
-  }                                                                                   \
-  void Rule##Double(const Rule##Update<double>& step, const UpdateRange<double>& r) { \
-    UpdateWith(step, r);                                                              \
+#define COHORT_UPDATE(Rule)                                                              \
+  void Rule##Float(const Rule##Update<float>& step, const UpdateRange<float>& r) {       \
+    UpdateWith(step, r);                                                                 \
+  }                                                                                      \
+  void Rule##Double(const Rule##Update<double>& step, const UpdateRange<double>& r) {    \
+    UpdateWith(step, r);                                                                 \
+  }                                                                                      \
+  void Rule##FloatRows(const Rule##Update<float>& step, const UpdateRows<float>& r) {    \
+    UpdateWith(step, r);                                                                 \
+  }                                                                                      \
+  void Rule##DoubleRows(const Rule##Update<double>& step, const UpdateRows<double>& r) { \
+    UpdateWith(step, r);                                                                 \
   }
 COHORT_UPDATE_RULES(COHORT_UPDATE)
 #undef COHORT_UPDATE
@@ -109,11 +153,19 @@ namespace cohort {
 #define COHORT_UPDATE(Rule)                                                              \
   HWY_EXPORT(Rule##Float);                                                               \
   HWY_EXPORT(Rule##Double);                                                              \
+  HWY_EXPORT(Rule##FloatRows);                                                           \
+  HWY_EXPORT(Rule##DoubleRows);                                                          \
   void ApplyUpdate(const Rule##Update<float>& step, const UpdateRange<float>& range) {   \
     HWY_DYNAMIC_DISPATCH(Rule##Float)(step, range);                                      \
   }                                                                                      \
   void ApplyUpdate(const Rule##Update<double>& step, const UpdateRange<double>& range) { \
     HWY_DYNAMIC_DISPATCH(Rule##Double)(step, range);                                     \
+  }                                                                                      \
+  void ApplyUpdate(const Rule##Update<float>& step, const UpdateRows<float>& rows) {     \
+    HWY_DYNAMIC_DISPATCH(Rule##FloatRows)(step, rows);                                   \
+  }                                                                                      \
+  void ApplyUpdate(const Rule##Update<double>& step, const UpdateRows<double>& rows) {   \
+    HWY_DYNAMIC_DISPATCH(Rule##DoubleRows)(step, rows);                                  \
   }
 COHORT_UPDATE_RULES(COHORT_UPDATE)
 #undef COHORT_UPDATE

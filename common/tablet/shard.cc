@@ -18,6 +18,39 @@ void FillWith(double value, std::span<uint8_t> out) {
   std::fill_n(elements, out.size() / sizeof(T), static_cast<T>(value));
 }
 
+// The cache lines of a row, whose first one is asked for this many rows ahead.
+constexpr uint64_t kRowsAhead = 16;
+
+void PrefetchRow(const uint8_t* row, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at, 0);
+}
+
+// Copies `count` rows of kBytes bytes, which lie anywhere; kBytes 0: of `bytes` bytes.
+template <size_t kBytes, typename RowOf>
+void CopyRows(uint64_t count, size_t bytes, const RowOf& row_of, uint8_t* out) {
+  if constexpr (kBytes != 0) bytes = kBytes;
+  for (uint64_t i = 0; i < std::min(kRowsAhead, count); ++i) PrefetchRow(row_of(i), bytes);
+  for (uint64_t i = 0; i < count; ++i) {
+    if (i + kRowsAhead < count) PrefetchRow(row_of(i + kRowsAhead), bytes);
+    std::memcpy(out + i * bytes, row_of(i), bytes);
+  }
+}
+
+// The common widths are copied without a call.
+template <typename RowOf>
+void GatherRows(uint64_t count, size_t bytes, const RowOf& row_of, uint8_t* out) {
+  switch (bytes) {
+    case 32:
+      return CopyRows<32>(count, bytes, row_of, out);
+    case 64:
+      return CopyRows<64>(count, bytes, row_of, out);
+    case 128:
+      return CopyRows<128>(count, bytes, row_of, out);
+    default:
+      return CopyRows<0>(count, bytes, row_of, out);
+  }
+}
+
 absl::StatusOr<ShardInfo> MakeInfo(const v1::Layout& layout, const v1::ShardSpec& spec) {
   if (spec.variable() >= static_cast<uint32_t>(layout.variables_size())) {
     return InvalidArgument("layout: shard {} is of variable {} of {}", spec.shard(),
@@ -50,6 +83,7 @@ absl::StatusOr<ShardInfo> MakeInfo(const v1::Layout& layout, const v1::ShardSpec
   info.row_begin = static_cast<int64_t>(spec.row_begin());
   info.rows = static_cast<int64_t>(spec.rows());
   info.trainable = variable.trainable();
+  info.row_reads = variable.row_reads();
   return info;
 }
 
@@ -236,14 +270,12 @@ void Shard::PullRows(const PullEntryView& entry, v1::PullResult* result,
   for (uint64_t begin = 0; begin < entry.count; begin += rows_of_piece) {
     const uint64_t count = std::min(rows_of_piece, entry.count - begin);
     BufferRef buffer = blocks_.pool()->Allocate(count * row_bytes);
-    for (uint64_t i = 0; i < count; ++i) {
+    const auto row_of = [&](uint64_t i) {
       const int64_t key = keys[begin + i];
       const ShardBlock& block = blocks_.BlockOf(key);
-      std::memcpy(
-          buffer->data() + i * row_bytes,
-          Pulled(entry, block)->data() + static_cast<size_t>(key - block.row_begin) * row_bytes,
-          row_bytes);
-    }
+      return Pulled(entry, block)->data() + static_cast<size_t>(key - block.row_begin) * row_bytes;
+    };
+    GatherRows(count, row_bytes, row_of, buffer->data());
     v1::PulledEntry* pulled = result->add_entries();
     pulled->set_shard(info_->shard);
     pulled->set_begin(begin);

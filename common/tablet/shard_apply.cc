@@ -68,6 +68,11 @@ class ShardApply {
   void UpdateWhole(absl::FunctionRef<void(const UpdateTarget&)> update);
   void ApplySparse(std::span<const PushEntryView> parts, ApplyScratch* scratch);
   void ApplyRows(std::span<const int64_t> keys, const uint8_t* values);
+  // The same for rules that change no other rows.
+  void ApplyOnlyKeys(std::span<const int64_t> keys, const uint8_t* values);
+  // The rows of one block.
+  void ApplyRowsOf(const ShardBlock& block, std::span<const int64_t> keys, const uint8_t* values,
+                   const UpdateTarget& target);
   // ASSIGN_ADD and EMA.
   void ApplyDirect(const PushEntryView& entry);
   void UpdateElements(const PushEntryView& entry, int64_t begin, int64_t end,
@@ -247,25 +252,53 @@ void ShardApply::ApplyRows(std::span<const int64_t> keys, const uint8_t* values)
                         .step = step_});
     });
   }
-  const bool only_keys = rule_->touches_only_keys();
-  const size_t rows = only_keys ? keys.size() : static_cast<size_t>(info_.rows);
-  if (!only_keys) blocks_->BeginWhole();
-  blocks_->ForEach(rows * info_.row_bytes(), [&](ShardBlock* block) {
+  if (rule_->touches_only_keys()) return ApplyOnlyKeys(keys, values);
+  blocks_->BeginWhole();
+  blocks_->ForEach(static_cast<size_t>(info_.rows) * info_.row_bytes(), [&](ShardBlock* block) {
     const auto begin = std::lower_bound(keys.begin(), keys.end(), block->row_begin);
     const auto end = std::lower_bound(begin, keys.end(), block->row_begin + block->rows);
-    if (begin == end && only_keys) return;
     ShardBlock fresh;
-    RowsUpdate update;
-    update.target = blocks_->TargetOf(*block, &fresh);
-    update.first_row = block->row_begin;
-    update.rows = block->rows;
-    update.row_elements = info_.row_elements;
-    update.keys = {begin, end};
-    update.gradient = values + static_cast<size_t>(begin - keys.begin()) * info_.row_bytes();
-    update.weight = weight_;
-    update.step = step_;
-    rule_->ApplyRows(update);
+    ApplyRowsOf(*block, {begin, end},
+                values + static_cast<size_t>(begin - keys.begin()) * info_.row_bytes(),
+                blocks_->TargetOf(*block, &fresh));
     blocks_->Replace(block, &fresh);
+  });
+}
+
+void ShardApply::ApplyRowsOf(const ShardBlock& block, std::span<const int64_t> keys,
+                             const uint8_t* values, const UpdateTarget& target) {
+  rule_->ApplyRows({.target = target,
+                    .first_row = block.row_begin,
+                    .rows = block.rows,
+                    .row_elements = info_.row_elements,
+                    .keys = keys,
+                    .gradient = values,
+                    .weight = weight_,
+                    .step = step_});
+}
+
+// Rows of a large table are far apart, so the memory of later ones is asked for before the first of
+// some rows are updated. Threads share no block.
+void ShardApply::ApplyOnlyKeys(std::span<const int64_t> keys, const uint8_t* values) {
+  constexpr size_t kRowsAtOnce = 32;
+  const auto same_block = [&](size_t i) {
+    return &blocks_->BlockOf(keys[i]) == &blocks_->BlockOf(keys[i - 1]);
+  };
+  blocks_->ForEachPart(keys.size(), info_.row_bytes(), [&](size_t begin, size_t end) {
+    // A part begins with the first key of a block.
+    while (begin > 0 && begin < end && same_block(begin)) ++begin;
+    while (end > begin && end < keys.size() && same_block(end)) ++end;
+    size_t asked = begin;
+    for (size_t at = begin; at < end;) {
+      for (; asked < std::min(end, at + 2 * kRowsAtOnce); ++asked) blocks_->Prefetch(keys[asked]);
+      ShardBlock* const block = blocks_->MutableBlockOf(keys[at]);
+      const int64_t block_end = block->row_begin + block->rows;
+      size_t next = at + 1;
+      while (next < end && next < at + kRowsAtOnce && keys[next] < block_end) ++next;
+      ApplyRowsOf(*block, keys.subspan(at, next - at), values + at * info_.row_bytes(),
+                  blocks_->TargetInPlace(block));
+      at = next;
+    }
   });
 }
 

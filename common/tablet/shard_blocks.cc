@@ -1,6 +1,7 @@
 #include "common/tablet/shard_blocks.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -9,24 +10,41 @@
 
 namespace cohort {
 
+namespace {
+
+constexpr size_t kCacheLine = 64;
+
+int BlockShift(const ShardInfo& info, const ShardOptions& options) {
+  const size_t bytes = options.block_bytes * (info.row_reads ? ShardOptions::kRowReadsFactor : 1);
+  const size_t rows = std::max<size_t>(1, bytes / std::max<size_t>(info.row_bytes(), 1));
+  return std::bit_width(rows) - 1;
+}
+
+void PrefetchRow(const BufferRef& buffer, size_t offset, size_t bytes) {
+  const uint8_t* const row = buffer->data() + offset;
+  for (size_t at = 0; at < bytes; at += kCacheLine) __builtin_prefetch(row + at, 1);
+}
+
+}  // namespace
+
 ShardBlocks::ShardBlocks(std::shared_ptr<const ShardInfo> info, BufferPool* pool,
                          const ShardOptions& options)
     : info_(std::move(info)),
       pool_(pool),
       options_(options),
-      block_rows_(static_cast<int64_t>(
-          std::max<size_t>(1, options.block_bytes / std::max<size_t>(info_->row_bytes(), 1)))) {
-  for (int64_t row = 0; row < info_->rows; row += block_rows_) {
+      block_shift_(BlockShift(*info_, options)) {
+  const int64_t block_rows = int64_t{1} << block_shift_;
+  for (int64_t row = 0; row < info_->rows; row += block_rows) {
     ShardBlock block;
     block.row_begin = row;
-    block.rows = std::min(block_rows_, info_->rows - row);
+    block.rows = std::min(block_rows, info_->rows - row);
     const size_t bytes = static_cast<size_t>(block.rows) * info_->row_bytes();
     for (size_t s = 0; s < info_->slots.size(); ++s) block.slots[s] = pool->Allocate(bytes);
     blocks_.push_back(std::move(block));
   }
   const size_t bytes = values_bytes();
   std::vector<BufferRef> values;
-  if (bytes >= options_.run_bytes && bytes > 0) {
+  if (bytes >= options_.run_bytes && bytes > 0 && !info_->row_reads) {
     runs_.emplace(bytes, options_.allocate_run);
     PlaceInNextRun(&values);
   }
@@ -102,6 +120,19 @@ void ShardBlocks::ForEach(size_t work_bytes, absl::FunctionRef<void(ShardBlock*)
   for (ShardBlock& block : blocks_) apply(&block);
 }
 
+void ShardBlocks::ForEachPart(size_t items, size_t item_bytes,
+                              absl::FunctionRef<void(size_t, size_t)> apply) {
+  if (options_.helpers == nullptr || items * item_bytes < options_.split_bytes) {
+    return apply(0, items);
+  }
+  constexpr size_t kParts = 64;
+  const size_t part = (items + kParts - 1) / kParts;
+  options_.helpers->ForEach(kParts, [&](size_t i) {
+    const size_t begin = std::min(items, i * part);
+    apply(begin, std::min(items, begin + part));
+  });
+}
+
 UpdateTarget ShardBlocks::TargetOf(const ShardBlock& block, ShardBlock* fresh) {
   const auto writable = [this](const BufferRef& buffer, BufferRef* copy) {
     if (*copy) {
@@ -135,14 +166,38 @@ void ShardBlocks::Replace(ShardBlock* block, ShardBlock* fresh) {
   }
 }
 
+BufferRef ShardBlocks::CopyOf(const BufferRef& buffer) {
+  BufferRef copy = pool_->Allocate(buffer->size());
+  std::memcpy(copy->data(), buffer->data(), copy->size());
+  copied_.fetch_add(1, std::memory_order_relaxed);
+  return copy;
+}
+
 uint8_t* ShardBlocks::MakeWritable(ShardBlock* block) {
-  if (!block->values.unique()) {
-    BufferRef copy = pool_->Allocate(block->values->size());
-    std::memcpy(copy->data(), block->values->data(), copy->size());
-    TakeValues(block, std::move(copy));
-    copied_.fetch_add(1, std::memory_order_relaxed);
-  }
+  if (!block->values.unique()) TakeValues(block, CopyOf(block->values));
   return block->values->data();
+}
+
+UpdateTarget ShardBlocks::TargetInPlace(ShardBlock* block) {
+  UpdateTarget target;
+  target.dtype = info_->dtype;
+  target.variable_out = MakeWritable(block);
+  target.variable_in = target.variable_out;
+  for (size_t s = 0; s < info_->slots.size(); ++s) {
+    BufferRef& slot = block->slots[s];
+    if (!slot.unique()) slot = CopyOf(slot);
+    target.slots_out[s] = slot->data();
+    target.slots_in[s] = target.slots_out[s];
+  }
+  return target;
+}
+
+void ShardBlocks::Prefetch(int64_t row) const {
+  const ShardBlock& block = BlockOf(row);
+  const size_t bytes = info_->row_bytes();
+  const size_t offset = static_cast<size_t>(row - block.row_begin) * bytes;
+  PrefetchRow(block.values, offset, bytes);
+  for (size_t s = 0; s < info_->slots.size(); ++s) PrefetchRow(block.slots[s], offset, bytes);
 }
 
 // Blocks are updated on several threads, each of which writes its own place.

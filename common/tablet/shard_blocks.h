@@ -32,6 +32,7 @@ struct ShardInfo {
   int64_t rows = 0;
   int64_t row_elements = 0;
   bool trainable = false;
+  bool row_reads = false;       // an embedding: steps read and update some rows of it
   std::vector<SlotInfo> slots;  // none if the variable is not trainable
 
   size_t row_bytes() const { return static_cast<size_t>(row_elements) * SizeOf(dtype); }
@@ -41,6 +42,8 @@ struct ShardInfo {
 // How a shard works. The pointers outlive the shard.
 struct ShardOptions {
   static constexpr size_t kBlockBytes = size_t{1} << 20;
+  // Blocks of embeddings are this many times as large, so that each fills a huge page.
+  static constexpr size_t kRowReadsFactor = 2;
   // For less work, waking another core (some 50 us) costs more than it saves.
   static constexpr size_t kSplitBytes = size_t{4} << 20;
   // For fewer bytes of values, copying them for a reader costs less than lending them.
@@ -65,7 +68,8 @@ struct ShardBlock {
 // The memory of one shard: its values and slots, in blocks of about a megabyte, copied on write.
 // The values of a large shard lie in one run of memory: those of block i are followed by those of
 // block i + 1. An update of some blocks that are shared breaks the run; an update of all blocks, or
-// Reclaim, restores it. Only copied() is thread-safe.
+// Reclaim, restores it. An embedding has no run: nobody reads all of its values at once. Only
+// copied() is thread-safe.
 class ShardBlocks {
  public:
   // Allocates; the contents are set by Fill. `pool` outlives the blocks.
@@ -86,11 +90,13 @@ class ShardBlocks {
   std::vector<ShardBlock> Snapshot();
   // The block with this row of the shard.
   const ShardBlock& BlockOf(int64_t row) const {
-    return blocks_[static_cast<size_t>(row / block_rows_)];
+    return blocks_[static_cast<size_t>(row >> block_shift_)];
   }
   ShardBlock* MutableBlockOf(int64_t row) {
-    return &blocks_[static_cast<size_t>(row / block_rows_)];
+    return &blocks_[static_cast<size_t>(row >> block_shift_)];
   }
+  // Asks the processor for the memory of a row and its slots, which is updated soon.
+  void Prefetch(int64_t row) const;
 
   // To be called before an update of all blocks: if values are shared, or not in one run, TargetOf
   // gives each block its place in another run.
@@ -98,6 +104,8 @@ class ShardBlocks {
   // Calls `apply` for each block, on several cores if there is much work. The result of a block
   // depends on nothing else, so the bits are the same for every split of the work.
   void ForEach(size_t work_bytes, absl::FunctionRef<void(ShardBlock*)> apply);
+  // Calls `apply`(begin, end) for parts of `items` items, on several cores if they have much work.
+  void ForEachPart(size_t items, size_t item_bytes, absl::FunctionRef<void(size_t, size_t)> apply);
   // The addresses that an update of the block reads and writes. It writes to `fresh` instead of
   // shared buffers.
   UpdateTarget TargetOf(const ShardBlock& block, ShardBlock* fresh);
@@ -105,6 +113,8 @@ class ShardBlocks {
   void Replace(ShardBlock* block, ShardBlock* fresh);
   // Makes the block's values writable in place, by a copy if they are shared.
   uint8_t* MakeWritable(ShardBlock* block);
+  // The same for values and slots. Returns their addresses.
+  UpdateTarget TargetInPlace(ShardBlock* block);
 
   // The memory that an update would take because a snapshot shares buffers: one of all blocks, or
   // (`keys`: rows of the shard) one of the blocks of these rows. A run that was taken since the
@@ -125,6 +135,7 @@ class ShardBlocks {
  private:
   // Values take the place of shared ones.
   void TakeValues(ShardBlock* block, BufferRef values);
+  BufferRef CopyOf(const BufferRef& buffer);
   bool SharesValues(const ShardBlock& block) const;
   uint64_t SharedBytes(const ShardBlock& block) const;
   size_t values_bytes() const { return static_cast<size_t>(info_->rows) * info_->row_bytes(); }
@@ -133,7 +144,7 @@ class ShardBlocks {
   const std::shared_ptr<const ShardInfo> info_;
   BufferPool* const pool_;
   const ShardOptions options_;
-  const int64_t block_rows_;  // rows of every block except the last one
+  const int block_shift_;  // every block except the last one has 2^block_shift_ rows
   std::vector<ShardBlock> blocks_;
   std::optional<ValueRuns> runs_;  // nothing: the shard is small
   bool run_in_snapshot_ = false;   // a snapshot may share the run of the newest version

@@ -31,8 +31,11 @@ bool SameBits(const Floats& a, const Floats& b) {
 
 // Makes dense and sparse pushes, some of them while a pull holds the blocks. Returns what the
 // tablet holds afterwards.
-std::vector<Floats> Train(ThreadPool* helpers, const v1::OptimizerSpec& optimizer, int parts) {
-  TestTablet tablet(Layout({Variable("w", {kRows, kColumns}, 1)}, optimizer), 1024, helpers);
+std::vector<Floats> Train(ThreadPool* helpers, const v1::OptimizerSpec& optimizer, int parts,
+                          bool row_reads = false) {
+  v1::VariableSpec variable = Variable("w", {kRows, kColumns}, 1);
+  variable.set_row_reads(row_reads);
+  TestTablet tablet(Layout({variable}, optimizer), 1024, helpers);
   std::vector<PayloadSlice> held;
   for (uint32_t step = 0; step < 12; ++step) {
     TestPush push(step);
@@ -75,6 +78,20 @@ TEST_CASE("an apply has the same bits on one core and on several, whole and in p
         REQUIRE(split.size() == alone.size());
         for (size_t i = 0; i < split.size(); ++i) CHECK(SameBits(split[i], alone[i]));
       }
+    }
+  }
+}
+
+TEST_CASE("an embedding has the bits of another variable") {
+  for (const char* const update : {"keras", "lazy"}) {
+    const v1::OptimizerSpec optimizer = OptimizerOf("Adagrad", {}, update);
+    std::vector<Floats> usual = Train(nullptr, optimizer, 1);
+    for (const int helpers : {0, 3}) {
+      ThreadPool pool(1 + helpers);
+      const std::vector<Floats> rows = Train(&pool, optimizer, 1, true);
+      REQUIRE(rows.size() == usual.size());
+      for (size_t i = 0; i + 1 < rows.size(); ++i) CHECK(SameBits(rows[i], usual[i]));
+      CHECK(rows.back()[0] > 0);
     }
   }
 }

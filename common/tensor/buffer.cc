@@ -20,12 +20,21 @@ constexpr size_t kSmallestClass = 256;
 
 size_t RoundUp(size_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
 
-uint8_t* AllocateBytes(size_t capacity) {
-  return static_cast<uint8_t*>(
-      ::operator new (std::max(capacity, kAlignment), std::align_val_t{kAlignment}));
+// Buffers of this size and above lie in huge pages, if the system has them: random rows of a table
+// then cost few misses of the TLB (apply_bench measures it).
+constexpr size_t kHugePage = size_t{2} << 20;
+
+std::align_val_t AlignmentOf(size_t capacity) {
+  return std::align_val_t{capacity >= kHugePage ? kHugePage : kAlignment};
 }
 
-void FreeBytes(uint8_t* data) { ::operator delete (data, std::align_val_t{kAlignment}); }
+uint8_t* AllocateBytes(size_t capacity) {
+  void* const data = ::operator new(std::max(capacity, kAlignment), AlignmentOf(capacity));
+  if (capacity >= kHugePage) madvise(data, capacity / kHugePage * kHugePage, MADV_HUGEPAGE);
+  return static_cast<uint8_t*>(data);
+}
+
+void FreeBytes(uint8_t* data, size_t capacity) { ::operator delete(data, AlignmentOf(capacity)); }
 
 // Smaller buffers are left to the allocator.
 constexpr size_t kDiscardedBytes = size_t{256} << 10;
@@ -39,7 +48,7 @@ void FreePooledBytes(uint8_t* data, size_t capacity) {
     const auto end = (reinterpret_cast<uintptr_t>(data) + capacity) / page * page;
     madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
   }
-  FreeBytes(data);
+  FreeBytes(data, capacity);
 }
 
 // Buffers of one class differ by less than a quarter in size: sizes are rounded up to a multiple of
@@ -97,7 +106,7 @@ void Buffer::Release() {
     pool_->Return(this);
     return;
   }
-  FreeBytes(data_);
+  FreeBytes(data_, capacity_);
   delete this;
 }
 

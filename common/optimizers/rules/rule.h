@@ -67,10 +67,25 @@ UpdateRange<T> RangeOf(const UpdateTarget& target, size_t slots, int64_t begin, 
   return range;
 }
 
-// Updates a range by an update of a rule (rule_update.h), with vector code (update_loop.cc).
-#define COHORT_APPLY_UPDATE(Rule)                                               \
-  void ApplyUpdate(const Rule##Update<float>& step, const UpdateRange<float>&); \
-  void ApplyUpdate(const Rule##Update<double>& step, const UpdateRange<double>&);
+// Some rows of a range of rows with their slots, in place.
+template <typename T>
+struct UpdateRows {
+  T* variable = nullptr;  // the first row of the range
+  T* slots[kMaxSlots] = {};
+  const T* gradient = nullptr;  // keys.size() rows. Not aligned
+  T gradient_scale = 1;         // 1 / weight
+  int64_t first_row = 0;
+  int64_t row_elements = 0;
+  std::span<const int64_t> keys;
+};
+
+// Updates a range, or rows, by an update of a rule (rule_update.h), with vector code
+// (update_loop.cc).
+#define COHORT_APPLY_UPDATE(Rule)                                                 \
+  void ApplyUpdate(const Rule##Update<float>& step, const UpdateRange<float>&);   \
+  void ApplyUpdate(const Rule##Update<double>& step, const UpdateRange<double>&); \
+  void ApplyUpdate(const Rule##Update<float>& step, const UpdateRows<float>&);    \
+  void ApplyUpdate(const Rule##Update<double>& step, const UpdateRows<double>&);
 COHORT_UPDATE_RULES(COHORT_APPLY_UPDATE)
 #undef COHORT_APPLY_UPDATE
 
@@ -133,9 +148,27 @@ class ElementwiseRule : public OptimizerRule {
     ApplyUpdate(ConstantsAt<T>(u.step), range);
   }
 
+  template <typename T>
+  void RowsInPlace(const RowsUpdate& u) const {
+    UpdateRows<T> rows;
+    rows.variable = static_cast<T*>(u.target.variable_out);
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      rows.slots[i] = static_cast<T*>(u.target.slots_out[i]);
+    }
+    rows.gradient = static_cast<const T*>(u.gradient);
+    rows.gradient_scale = static_cast<T>(1 / u.weight);
+    rows.first_row = u.first_row;
+    rows.row_elements = u.row_elements;
+    rows.keys = u.keys;
+    ApplyUpdate(ConstantsAt<T>(u.step), rows);
+  }
+
   // Alternates between runs of rows with keys and runs without.
   template <typename T>
   void Rows(const RowsUpdate& u) const {
+    if (touches_only_keys() && u.target.variable_in == u.target.variable_out && u.weight != 0) {
+      return RowsInPlace<T>(u);
+    }
     const auto step = ConstantsAt<T>(u.step);
     const int64_t n = u.row_elements;
     size_t key = 0;

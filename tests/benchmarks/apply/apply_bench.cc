@@ -1,12 +1,21 @@
 // GB of dense gradient per second that a tablet applies, by one thread and with helpers, beside
 // what the machine's memory allows: a copy of as many bytes. Interleaved, medians of short runs.
 //   apply_bench                      all optimizers; 4 and 64 MB; 0 helpers and 1
+//   apply_bench --rows               millions of random rows per second that one thread updates and
+//                                    pulls, for rows of 8 to 128 floats, beside what the machine
+//                                    allows: a loop over rows in one array of huge pages, each with
+//                                    as many bytes as a row and its slots, which asks for the rows
+//                                    ahead
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
+#include <random>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "common/base/status.h"
@@ -114,6 +123,130 @@ void Measure(const std::string& optimizer, size_t bytes, ThreadPool* helpers, in
       optimizer, bytes >> 20, one, more, helpers->threads() - 1, more / one, Median(rates[2]));
 }
 
+// Pushes and pulls of random rows of a large embedding.
+class Rows {
+ public:
+  static constexpr size_t kKeys = 4096;  // of a push
+  static constexpr size_t kPushes = 64;  // with keys of their own
+
+  Rows(const std::string& optimizer, int64_t width, size_t bytes)
+      : pool_(BufferPool::Create(size_t{1} << 30)),
+        row_bytes_(static_cast<size_t>(width) * sizeof(float)),
+        rows_(bytes / row_bytes_),
+        gradient_(kKeys * static_cast<size_t>(width), 0.5f) {
+    v1::Layout layout = MakeLayout(optimizer, bytes);
+    v1::VariableSpec* const variable = layout.mutable_variables(0);
+    variable->set_dims(0, static_cast<int64_t>(rows_));
+    variable->set_dims(1, width);
+    variable->set_row_reads(true);
+    layout.mutable_shards(0)->set_rows(rows_);
+    layout.mutable_optimizers(0)->set_sparse_update("lazy");
+    auto rules = LayoutRules::Create(layout);
+    if (!rules.ok()) std::abort();
+    slots_ = (*rules)->Find(*variable)->slots().size();
+    auto tablet = Tablet::Create(layout, *std::move(rules), pool_.get(), {});
+    tablet_ = *std::move(tablet);
+    if (!tablet_->Initialize(layout).ok()) std::abort();
+    std::mt19937_64 random(7);
+    for (std::vector<int64_t>& keys : keys_) {
+      for (size_t i = 0; i < kKeys; ++i) keys.push_back(static_cast<int64_t>(random() % rows_));
+      std::sort(keys.begin(), keys.end());
+      keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+    }
+  }
+
+  size_t record_bytes() const { return row_bytes_ * (1 + slots_); }
+
+  // Million rows per second.
+  double Push() {
+    PushEntryView entry;
+    entry.kind = PushKind::kGradient;
+    entry.sparse = true;
+    PushSectionView section;
+    section.entries = {&entry, 1};
+    PushHeaderView header;
+    header.weight = 32;
+    return Rate([&](const std::vector<int64_t>& keys) {
+      entry.count = keys.size();
+      entry.keys = BytesOf(keys);
+      entry.values = {reinterpret_cast<const uint8_t*>(gradient_.data()), keys.size() * row_bytes_};
+      header.id = {++closure_, 0};
+      header.place = closure_;
+      v1::PushResult result;
+      tablet_->Push(0, closure_, header, section, &result);
+      if (result.status() != v1::APPLIED) std::abort();
+    });
+  }
+  double Pull() {
+    PullEntryView entry;
+    entry.rows = true;
+    PullSectionView section;
+    section.entries = {&entry, 1};
+    return Rate([&](const std::vector<int64_t>& keys) {
+      entry.count = keys.size();
+      entry.keys = BytesOf(keys);
+      v1::PullResult result;
+      std::vector<PayloadSlice> payload;
+      tablet_->Pull(0, 0, section, &result, &payload);
+      if (result.status() != v1::APPLIED) std::abort();
+    });
+  }
+  // Adds the gradient to each float of a row and its slots, in one array.
+  double Limit() {
+    constexpr size_t kAhead = 16;
+    if (!array_) array_ = pool_->Allocate(rows_ * record_bytes());
+    const size_t floats = record_bytes() / sizeof(float);
+    auto* const all = reinterpret_cast<float*>(array_->data());
+    return Rate([&](const std::vector<int64_t>& keys) {
+      for (size_t i = 0; i < keys.size(); ++i) {
+        if (i + kAhead < keys.size()) {
+          const float* const next = all + static_cast<size_t>(keys[i + kAhead]) * floats;
+          for (size_t at = 0; at < floats; at += 16) __builtin_prefetch(next + at, 1);
+        }
+        float* const row = all + static_cast<size_t>(keys[i]) * floats;
+        for (size_t at = 0; at < floats; ++at) row[at] += 0.5f;
+      }
+    });
+  }
+
+ private:
+  static std::span<const uint8_t> BytesOf(const std::vector<int64_t>& keys) {
+    return {reinterpret_cast<const uint8_t*>(keys.data()), keys.size() * sizeof(int64_t)};
+  }
+  template <typename Work>
+  double Rate(const Work& work) {
+    size_t rows = 0;
+    const Clock::time_point begin = Clock::now();
+    for (const std::vector<int64_t>& keys : keys_) {
+      work(keys);
+      rows += keys.size();
+    }
+    return 1e-6 * static_cast<double>(rows) /
+           std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+
+  BufferPool::Handle pool_;
+  const size_t row_bytes_;
+  const size_t rows_;
+  const std::vector<float> gradient_;
+  size_t slots_ = 0;
+  std::unique_ptr<Tablet> tablet_;
+  std::array<std::vector<int64_t>, kPushes> keys_;
+  BufferRef array_;
+  uint64_t closure_ = 0;
+};
+
+void MeasureRows(const std::string& optimizer, int64_t width, size_t bytes, int rounds) {
+  Rows rows(optimizer, width, bytes);
+  std::vector<double> rates[3];
+  for (int round = 0; round <= rounds; ++round) {
+    const double rate[] = {rows.Push(), rows.Pull(), rows.Limit()};
+    for (int i = 0; i < 3 && round > 0; ++i) rates[i].push_back(rate[i]);
+  }
+  fmt::print("{:<17} {:>3} floats   {:>6.1f} million rows/s, {:>6.1f} pulled; array {:>6.1f}\n",
+             optimizer, width, Median(rates[0]), Median(rates[1]), Median(rates[2]));
+}
+
 }  // namespace
 }  // namespace cohort::bench
 
@@ -123,9 +256,23 @@ int main(int argc, char** argv) {
   CLI::App app("Apply benchmark");
   app.add_option("--helpers", helpers)->check(CLI::Range(0, 64));
   app.add_option("--rounds", rounds)->check(CLI::PositiveNumber);
+  bool rows = false;
+  std::string only;
+  size_t megabytes = 512;
+  app.add_flag("--rows", rows);
+  app.add_option("--optimizer", only, "This one only");
+  app.add_option("--megabytes", megabytes, "Values of the embedding")->check(CLI::Range(1, 65536));
   CLI11_PARSE(app, argc, argv);
   cohort::ThreadPool pool(helpers + 1);
   for (const cohort::ClassSchema* optimizer : cohort::OptimizerSchemas().Schemas()) {
+    if (!only.empty() && optimizer->name != only) continue;
+    if (rows) {
+      if ((*cohort::Optimizers().Find(optimizer->name))->is_whole) continue;
+      for (const int64_t width : {8, 16, 32, 64, 128}) {
+        cohort::bench::MeasureRows(optimizer->name, width, megabytes << 20, rounds);
+      }
+      continue;
+    }
     for (const size_t bytes : {size_t{4} << 20, size_t{64} << 20}) {
       cohort::bench::Measure(optimizer->name, bytes, &pool, rounds);
     }
