@@ -6,14 +6,17 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
+#include <vector>
 
 #include "common/base/json_text.h"
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/safetensors.h"
+#include "common/checkpoint/shard_names.h"
 #include "common/model/callbacks/averages.h"
 #include "common/os/directory.h"
+#include "common/tensor/table_rows.h"
 #include "evaluator/checkpoint_evaluator.h"
 #include "evaluator/restored_model.h"
 #include "proto/checkpoint.pb.h"
@@ -66,29 +69,67 @@ std::optional<double> ExportedValue(const std::string& directory, const std::str
   return value->get<double>();
 }
 
+// Appends the rows of a table without bounds that exist, or their keys, in the order of the
+// checkpoint.
+absl::Status AppendTable(const CheckpointReader& reader, const LogicalTensor& tensor, bool keys,
+                         SafetensorsWriter* writer) {
+  std::vector<std::string> slots;
+  if (!tensor.slot.empty()) slots.push_back(tensor.slot);
+  std::vector<int64_t> numbers;
+  return reader.ReadTable(
+      tensor.variable, slots, tensor.dtype, 0, static_cast<uint64_t>(kTableRows),
+      [&](std::span<const int64_t> rows, std::span<const std::span<const uint8_t>> tensors) {
+        if (!keys) return writer->Append(tensors.back().data(), tensors.back().size());
+        numbers.clear();
+        for (const int64_t row : rows) numbers.push_back(KeyOfRow(row));
+        return writer->Append(reinterpret_cast<const uint8_t*>(numbers.data()),
+                              numbers.size() * sizeof(int64_t));
+      });
+}
+
+absl::Status AppendTensor(const CheckpointReader& reader, const LogicalTensor& tensor,
+                          SafetensorsWriter* writer) {
+  const uint64_t rows = tensor.dims.empty() ? 1 : static_cast<uint64_t>(tensor.dims[0]);
+  const uint64_t elements = static_cast<uint64_t>(NumElements(tensor.dims));
+  const uint64_t row_bytes = rows == 0 ? 0 : elements / rows * SizeOf(tensor.dtype);
+  const uint64_t at_once = std::max<uint64_t>(1, kBytesAtOnce / std::max<uint64_t>(row_bytes, 1));
+  std::vector<uint8_t> bytes;
+  for (uint64_t begin = 0; begin < rows; begin += at_once) {
+    const uint64_t count = std::min(at_once, rows - begin);
+    bytes.resize(count * row_bytes);
+    COHORT_RETURN_IF_ERROR(
+        reader.ReadRows(tensor.variable, tensor.slot, tensor.dtype, begin, count, bytes));
+    COHORT_RETURN_IF_ERROR(writer->Append(bytes.data(), bytes.size()));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status WriteWeights(const CheckpointReader& reader, const std::string& path) {
+  struct Part {
+    const LogicalTensor* tensor;
+    bool keys;
+  };
   std::vector<SafetensorsWriter::Entry> entries;
-  std::vector<const LogicalTensor*> tensors;
+  std::vector<Part> parts;
   const bool averages = UsesOfAveragesIn(reader.manifest().job_spec()).exports;
   for (const auto& [key, tensor] : reader.tensors()) {
     if (!key.second.empty()) continue;
-    tensors.push_back(reader.Find(key.first, SlotToRead(reader, key.first, averages)));
-    entries.push_back({key.first, tensor.dtype, tensor.dims});
+    const LogicalTensor* const read =
+        reader.Find(key.first, SlotToRead(reader, key.first, averages));
+    const uint64_t rows = reader.TableSize(key.first);
+    entries.push_back({key.first, tensor.dtype,
+                       IsTable(tensor.dims) ? PieceDims(tensor.dims, rows) : tensor.dims});
+    parts.push_back({read, false});
+    if (!IsTable(tensor.dims)) continue;
+    entries.push_back(
+        {fmt::format("{}@{}", key.first, kKeysSlot), DType::kInt64, {static_cast<int64_t>(rows)}});
+    parts.push_back({read, true});
   }
   COHORT_ASSIGN_OR_RETURN(const auto writer, SafetensorsWriter::Create(path, entries, {}));
-  std::vector<uint8_t> bytes;
-  for (const LogicalTensor* const tensor : tensors) {
-    const uint64_t rows = tensor->dims.empty() ? 1 : static_cast<uint64_t>(tensor->dims[0]);
-    const uint64_t elements = static_cast<uint64_t>(NumElements(tensor->dims));
-    const uint64_t row_bytes = rows == 0 ? 0 : elements / rows * SizeOf(tensor->dtype);
-    const uint64_t at_once = std::max<uint64_t>(1, kBytesAtOnce / std::max<uint64_t>(row_bytes, 1));
-    for (uint64_t begin = 0; begin < rows; begin += at_once) {
-      const uint64_t count = std::min(at_once, rows - begin);
-      bytes.resize(count * row_bytes);
-      COHORT_RETURN_IF_ERROR(
-          reader.ReadRows(tensor->variable, tensor->slot, tensor->dtype, begin, count, bytes));
-      COHORT_RETURN_IF_ERROR(writer->Append(bytes.data(), bytes.size()));
-    }
+  for (const Part& part : parts) {
+    COHORT_RETURN_IF_ERROR(IsTable(part.tensor->dims)
+                               ? AppendTable(reader, *part.tensor, part.keys, writer.get())
+                               : AppendTensor(reader, *part.tensor, writer.get()));
   }
   return writer->Finish().status();
 }

@@ -10,6 +10,7 @@
 #include "common/checkpoint/file.h"
 #include "common/data/convert.h"
 #include "common/report/summary_values.h"
+#include "common/tensor/table_rows.h"
 
 namespace cohort {
 namespace {
@@ -73,7 +74,7 @@ void WeightRecorder::Committed(const std::string& checkpoint, uint64_t epochs, u
 absl::Status WeightRecorder::WriteHistograms(const CheckpointReader& reader, uint64_t step) {
   std::vector<std::string> values;
   for (const auto& [key, tensor] : reader.tensors()) {
-    if (!key.second.empty()) continue;  // a slot
+    if (!key.second.empty() || IsTable(tensor.dims)) continue;  // a slot, or no tensor
     Histogram histogram;
     COHORT_RETURN_IF_ERROR(ForEachRow(reader, tensor, UINT64_MAX, [&](std::span<const double> row) {
       for (const double number : row) histogram.AddRange(number);
@@ -90,7 +91,7 @@ absl::Status WeightRecorder::WriteEmbeddings(const CheckpointReader& reader) con
   std::string config;
   for (const std::string& name : options_.embeddings) {
     const LogicalTensor* const tensor = reader.Find(name, "");
-    if (tensor == nullptr) continue;
+    if (tensor == nullptr || IsTable(tensor->dims)) continue;
     std::string text;
     COHORT_RETURN_IF_ERROR(
         ForEachRow(reader, *tensor, kMostPoints, [&](std::span<const double> row) {

@@ -6,6 +6,7 @@
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/safetensors_format.h"
 #include "common/checkpoint/shard_names.h"
+#include "common/tensor/table_rows.h"
 #include "proto/checkpoint.pb.h"
 
 namespace cohort {
@@ -36,11 +37,15 @@ std::string DirectoryOf(const std::string& path) {
 // A piece must have the dtype and the dims that the variable's rows have.
 absl::Status CheckPiece(const LogicalTensor& tensor, const ShardTensorName& name,
                         const TensorInfo& info) {
-  if (info.dtype != tensor.dtype) {
+  const DType dtype = IsTable(tensor.dims) && name.slot == kKeysSlot ? DType::kInt64 : tensor.dtype;
+  if (info.dtype != dtype) {
     return DataLoss("tensor \"{}\" has dtype {}, its variable {}", info.name, DTypeName(info.dtype),
-                    DTypeName(tensor.dtype));
+                    DTypeName(dtype));
   }
-  const Dims expected = PieceDims(tensor.dims, name.row_end - name.row_begin);
+  const bool keys = IsTable(tensor.dims) && name.slot == kKeysSlot;
+  Dims expected = PieceDims(tensor.dims, name.row_end - name.row_begin);
+  if (IsTable(tensor.dims) && !info.dims.empty()) expected[0] = info.dims[0];
+  if (keys) expected.resize(1);
   if (info.dims != expected || name.row_end > RowsOf(tensor.dims)) {
     return DataLoss("tensor \"{}\" has shape {}; its variable has {}", info.name,
                     DimsToString(info.dims), DimsToString(tensor.dims));
@@ -87,7 +92,9 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(const s
     tensor.variable = variable.name();
     tensor.dtype = static_cast<DType>(variable.dtype());
     tensor.dims.assign(variable.dims().begin(), variable.dims().end());
-    if (SizeOf(tensor.dtype) == 0 || !safetensors::BytesOf(tensor.dtype, tensor.dims).has_value()) {
+    if (SizeOf(tensor.dtype) == 0 ||
+        !safetensors::BytesOf(tensor.dtype, PieceDims(tensor.dims, 1)).has_value() ||
+        (!IsTable(tensor.dims) && !safetensors::BytesOf(tensor.dtype, tensor.dims).has_value())) {
       return DataLoss("{}: variable \"{}\" has no dtype or no possible shape", path,
                       tensor.variable);
     }
@@ -120,6 +127,10 @@ absl::Status CheckpointReader::AddFile(const std::string& path) {
       tensor.slot = name->slot;
       tensor.dtype = variable->second.dtype;
       tensor.dims = variable->second.dims;
+      if (IsTable(tensor.dims) && tensor.slot == kKeysSlot) {
+        tensor.dtype = DType::kInt64;
+        tensor.dims.resize(1);
+      }
     }
     tensor.pieces.push_back({name->row_begin, name->row_end, files_.size(), info});
   }
@@ -152,6 +163,88 @@ absl::Status CheckpointReader::Complete() {
   return absl::OkStatus();
 }
 
+uint64_t CheckpointReader::TableSize(const std::string& variable) const {
+  const LogicalTensor* const keys = Find(variable, kKeysSlot);
+  uint64_t rows = 0;
+  if (keys == nullptr) return rows;
+  for (const StoredPiece& piece : keys->pieces) rows += static_cast<uint64_t>(piece.info.dims[0]);
+  return rows;
+}
+
+absl::Status CheckpointReader::ReadTable(const std::string& variable,
+                                         std::span<const std::string> slots, DType dtype,
+                                         uint64_t row_begin, uint64_t rows, RowAdder add) const {
+  const LogicalTensor* const keys = Find(variable, kKeysSlot);
+  std::vector<const LogicalTensor*> tensors = {Find(variable, "")};
+  for (const std::string& slot : slots) tensors.push_back(Find(variable, slot));
+  for (const LogicalTensor* tensor : tensors) {
+    if (keys != nullptr && tensor != nullptr && IsTable(tensor->dims) &&
+        tensor->pieces.size() == keys->pieces.size() && tensor->dtype == dtype) {
+      continue;
+    }
+    return NotFound("{} has no table \"{}\" of {} with {} slots", IdOf(*manifest_).ToString(),
+                    variable, DTypeName(dtype), slots.size());
+  }
+  const uint64_t row_end = row_begin + rows;
+  for (size_t p = 0; p < keys->pieces.size(); ++p) {
+    const StoredPiece& piece = keys->pieces[p];
+    if (piece.row_end <= row_begin || piece.row_begin >= row_end) continue;
+    std::vector<StoredPiece> parts;
+    for (const LogicalTensor* tensor : tensors) parts.push_back(tensor->pieces[p]);
+    COHORT_RETURN_IF_ERROR(ReadTablePiece(piece, parts, row_begin, row_end, add));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointReader::ReadTablePiece(const StoredPiece& keys,
+                                              std::span<const StoredPiece> parts,
+                                              uint64_t row_begin, uint64_t row_end,
+                                              RowAdder add) const {
+  constexpr uint64_t kAtOnce = 8192;
+  const auto total = static_cast<uint64_t>(keys.info.dims[0]);
+  uint64_t next = keys.row_begin;  // the smallest row that may come
+  std::vector<int64_t> numbers;
+  std::vector<std::vector<uint8_t>> memory(parts.size());
+  for (uint64_t begin = 0; begin < total; begin += kAtOnce) {
+    const uint64_t count = std::min(kAtOnce, total - begin);
+    numbers.resize(count);
+    COHORT_RETURN_IF_ERROR(
+        files_[keys.file]->ReadBytes(keys.info, begin * sizeof(int64_t), count * sizeof(int64_t),
+                                     reinterpret_cast<uint8_t*>(numbers.data())));
+    for (int64_t& number : numbers) {
+      const auto row = static_cast<uint64_t>(RowOfKey(number));
+      if (row < next || row >= keys.row_end) {
+        return DataLoss("\"{}\": the key {} is out of order", keys.info.name, number);
+      }
+      next = row + 1;
+      number = static_cast<int64_t>(row);
+    }
+    // Those that are wanted lie together.
+    const auto first = static_cast<uint64_t>(
+        std::ranges::lower_bound(numbers, static_cast<int64_t>(row_begin)) - numbers.begin());
+    const auto last = static_cast<uint64_t>(
+        std::ranges::lower_bound(numbers, static_cast<int64_t>(row_end)) - numbers.begin());
+    if (first == last) continue;
+    std::vector<std::span<const uint8_t>> tensors;
+    for (size_t t = 0; t < parts.size(); ++t) {
+      const TensorInfo& info = parts[t].info;
+      if (info.dims[0] != keys.info.dims[0]) {
+        return DataLoss("\"{}\" has {} rows, and there are {} keys", info.name, info.dims[0],
+                        total);
+      }
+      const auto row_bytes =
+          static_cast<uint64_t>(NumElements(info.dims) / info.dims[0]) * SizeOf(info.dtype);
+      memory[t].resize((last - first) * row_bytes);
+      COHORT_RETURN_IF_ERROR(files_[parts[t].file]->ReadBytes(info, (begin + first) * row_bytes,
+                                                              memory[t].size(), memory[t].data()));
+      tensors.push_back(memory[t]);
+    }
+    for (int64_t& number : numbers) number -= static_cast<int64_t>(row_begin);
+    COHORT_RETURN_IF_ERROR(add({numbers.data() + first, last - first}, tensors));
+  }
+  return absl::OkStatus();
+}
+
 const LogicalTensor* CheckpointReader::Find(const std::string& variable,
                                             const std::string& slot) const {
   const auto it = tensors_.find({variable, slot});
@@ -174,6 +267,10 @@ absl::Status CheckpointReader::ReadRows(const std::string& variable, const std::
   if (tensor == nullptr) {
     return NotFound("{} has no tensor \"{}{}{}\"", IdOf(*manifest_).ToString(), variable,
                     slot.empty() ? "" : "@", slot);
+  }
+  if (IsTable(tensor->dims)) {
+    return InvalidArgument("{} is a table without bounds: only its rows that exist can be read",
+                           NameOf(*tensor));
   }
   COHORT_ASSIGN_OR_RETURN(const auto reads, PlanRows(*tensor, row_begin, rows));
   const uint64_t row_bytes = RowBytes(*tensor);
@@ -199,7 +296,7 @@ absl::StatusOr<Tensor> CheckpointReader::Read(const std::string& variable,
     return NotFound("{} has no tensor \"{}{}{}\"", IdOf(*manifest_).ToString(), variable,
                     slot.empty() ? "" : "@", slot);
   }
-  Tensor result(tensor->dtype, tensor->dims);
+  Tensor result(tensor->dtype, IsTable(tensor->dims) ? PieceDims(tensor->dims, 0) : tensor->dims);
   COHORT_RETURN_IF_ERROR(ReadRows(variable, slot, tensor->dtype, 0, RowsOf(tensor->dims),
                                   {static_cast<uint8_t*>(result.raw()), result.num_bytes()}));
   return result;

@@ -1,6 +1,7 @@
 #ifndef COHORT_COMMON_CHECKPOINT_CHECKPOINT_READER_H_
 #define COHORT_COMMON_CHECKPOINT_CHECKPOINT_READER_H_
 
+#include <absl/functional/function_ref.h>
 #include <absl/status/statusor.h>
 
 #include <cstdint>
@@ -78,12 +79,25 @@ class CheckpointReader {
   // NotFound (no such tensor), InvalidArgument (another dtype or row size), OutOfRange.
   absl::Status ReadRows(const std::string& variable, const std::string& slot, DType dtype,
                         uint64_t row_begin, uint64_t rows, std::span<uint8_t> out) const;
+  // Gives those of rows [row_begin, row_begin + rows) of a table without bounds that exist to
+  // `add`(rows from row_begin on, their values and slots), ascending, in pieces. Errors: NotFound
+  // (no such table or slot), InvalidArgument (another dtype), DataLoss (keys that do not ascend by
+  // their rows or lie outside of their piece); those of `add`.
+  using RowAdder = absl::FunctionRef<absl::Status(std::span<const int64_t>,
+                                                  std::span<const std::span<const uint8_t>>)>;
+  absl::Status ReadTable(const std::string& variable, std::span<const std::string> slots,
+                         DType dtype, uint64_t row_begin, uint64_t rows, RowAdder add) const;
+  // The rows of a table without bounds that exist.
+  uint64_t TableSize(const std::string& variable) const;
   // The whole logical tensor.
   absl::StatusOr<Tensor> Read(const std::string& variable, const std::string& slot) const;
 
  private:
   CheckpointReader();
   absl::Status AddFile(const std::string& path);
+  // Rows [row_begin, row_end) of a table's piece: of its keys and, beside them, its tensors.
+  absl::Status ReadTablePiece(const StoredPiece& keys, std::span<const StoredPiece> parts,
+                              uint64_t row_begin, uint64_t row_end, RowAdder add) const;
   absl::Status Complete();
 
   std::unique_ptr<v1::Manifest> manifest_;

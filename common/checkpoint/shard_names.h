@@ -23,6 +23,10 @@ namespace cohort {
 // be spread over all files of the checkpoint. Concatenated along axis 0 in order of `begin`, they
 // give the tensor; tests/python/load_checkpoint.py does this in ten lines. A scalar has one row,
 // rows_0_1, and shape []. A slot has the shape of its variable.
+//
+// A table without bounds (common/tensor/table_rows.h) has pieces with only those rows of the range
+// that exist, ascending, and the slot `keys` (int64) beside them: the key of each row. The row of a
+// key is RowOfKey.
 struct ShardTensorName {
   std::string variable;
   std::string slot;  // "" = the variable's own values
@@ -37,6 +41,9 @@ struct ShardTensorName {
 // Variables may not contain '@', and slots neither '@' nor '/', so that names are unambiguous.
 absl::Status CheckVariableName(std::string_view variable);
 absl::Status CheckSlotName(std::string_view slot);
+
+// The slot of a table's keys.
+inline constexpr char kKeysSlot[] = "keys";
 
 // The number of rows of a tensor with these dims: dims[0], or 1 for a scalar.
 uint64_t RowsOf(std::span<const int64_t> dims);

@@ -109,6 +109,8 @@ Expr SumTo(Expr grad, const ValueType& type);
 
 // keys[U] (int64, no key twice) and, for each id, the position of its key.
 std::pair<Expr, Expr> Unique(Expr ids);
+// The rows of keys in a table without bounds (common/tensor/table_rows.h).
+inline Expr TableRow(Expr keys) { return Trace("table_row", {keys}); }
 // rows[index]: [index dims..., row dims...].
 inline Expr Gather(Expr rows, Expr index) { return Trace("gather", {rows, index}); }
 // Sums of `grad`'s rows by index: the gradient of Gather with respect to `rows`.

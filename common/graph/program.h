@@ -11,6 +11,7 @@
 #include "common/graph/loss_scale.h"
 #include "common/metrics/metric_state.h"
 #include "common/tensor/dtype.h"
+#include "common/tensor/table_rows.h"
 #include "common/tensor/tensor.h"
 
 namespace cohort {
@@ -35,6 +36,11 @@ struct ValueType {
 
   bool operator==(const ValueType&) const = default;
 };
+
+// True for a variable that is a table without bounds (common/tensor/table_rows.h).
+inline bool IsTable(const ValueType& type) {
+  return !type.dims.empty() && type.dims[0].size == kTableRows;
+}
 
 // Elements at full capacity.
 int64_t CapacityElements(const ValueType& type);

@@ -68,8 +68,7 @@ int ProgramBuilder::DeclareVariable(std::string_view name, const ValueType& type
     return it->second;
   }
   const ProgramLimits limits;
-  Fail(Annotate(ValidateType(program_, type, limits.max_variable_bytes, limits),
-                fmt::format("variable '{}'", name)));
+  Fail(Annotate(ValidateVariableType(program_, type, limits), fmt::format("variable '{}'", name)));
   const auto index = static_cast<int>(program_.variables.size());
   program_.variables.push_back({std::string(name), type});
   variables_.emplace(std::string(name), index);

@@ -80,9 +80,8 @@ class Validator {
     for (size_t i = 0; i < p_.variables.size(); ++i) {
       const VariableDecl& variable = p_.variables[i];
       COHORT_RETURN_IF_ERROR(CheckName("variable", i, variable.name));
-      COHORT_RETURN_IF_ERROR(
-          Annotate(ValidateType(p_, variable.type, limits_.max_variable_bytes, limits_),
-                   fmt::format("variable {} '{}'", i, variable.name)));
+      COHORT_RETURN_IF_ERROR(Annotate(ValidateVariableType(p_, variable.type, limits_),
+                                      fmt::format("variable {} '{}'", i, variable.name)));
       for (const Dim& dim : variable.type.dims) {
         if (dim.bounded()) return InvalidArgument("variable {} has a bounded axis", i);
       }
@@ -381,6 +380,12 @@ absl::Status ValidateType(const Program& program, const ValueType& type, int64_t
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status ValidateVariableType(const Program& program, ValueType type,
+                                  const ProgramLimits& limits) {
+  if (IsTable(type)) type.dims[0].size = 1;
+  return ValidateType(program, type, limits.max_variable_bytes, limits);
 }
 
 absl::Status ValidateProgram(const Program& program, const ProgramLimits& limits) {

@@ -40,6 +40,9 @@ absl::Status ValidateProgram(const Program& program, const ProgramLimits& limits
 // multiples of their symbol's capacity.
 absl::Status ValidateType(const Program& program, const ValueType& type, int64_t max_bytes,
                           const ProgramLimits& limits = {});
+// The type of a variable. A table without bounds has no size; its rows do.
+absl::Status ValidateVariableType(const Program& program, ValueType type,
+                                  const ProgramLimits& limits = {});
 
 }  // namespace cohort
 

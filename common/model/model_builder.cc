@@ -206,6 +206,7 @@ class ProgramMaker {
     for (size_t i = 1; i < type.dims.size(); ++i) row.dims.push_back(type.dims[i].size);
     for (size_t i = first_variable; i < variables_.size(); ++i) {
       int64_t elements = 1;
+      if (IsTable(variables_[i].dims())) continue;  // nobody knows its rows
       for (int64_t size : variables_[i].dims()) elements *= size;
       row.params += elements;
       if (!variables_[i].trainable()) row.frozen_params += elements;

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "common/graph/expr.h"
+#include "common/tensor/table_rows.h"
 
 namespace cohort {
 namespace {
@@ -18,7 +19,9 @@ bool MovesNumbers(const GraphLayer& layer) {
          std::end(kMovers);
 }
 
-int64_t RowsOf(const GraphLayer& layer) { return Config(layer.config).Int("input_dim"); }
+int64_t RowsOf(const GraphLayer& layer) {
+  return layer.layer_class->unbounded ? kTableRows : Config(layer.config).Int("input_dim");
+}
 
 absl::StatusOr<Expr> IdsOf(const LayerGraph& graph, size_t call,
                            std::span<const LayerOutput> outputs,
@@ -26,7 +29,8 @@ absl::StatusOr<Expr> IdsOf(const LayerGraph& graph, size_t call,
   const auto input = static_cast<size_t>(graph.layers[call].inputs[0]);
   // BuildOrder puts ids before the layers that take them, unless they depend on such a layer.
   if (outputs[input].value.valid() && !weighted[input]) {
-    return Cast(outputs[input].value, DType::kInt64);
+    const Expr ids = Cast(outputs[input].value, DType::kInt64);
+    return graph.layers[call].layer_class->unbounded ? TableRow(ids) : ids;
   }
   return InvalidArgument(
       "its ids come from layer \"{}\", which depends on weights; they must come from the data",

@@ -81,7 +81,7 @@ double BytesOfServer(const v1::Layout& layout, uint32_t ps,
     double row = static_cast<double>(SizeOf(static_cast<DType>(variable.dtype())));
     for (int i = 1; i < variable.dims_size(); ++i) row *= static_cast<double>(variable.dims(i));
     const double copies = 1 + static_cast<double>(slots_of(variable));
-    bytes += static_cast<double>(shard.rows()) * row * copies;
+    bytes += static_cast<double>(HeldRows(variable, shard.rows())) * row * copies;
   }
   return bytes;
 }

@@ -6,6 +6,7 @@
 
 #include "common/base/status.h"
 #include "common/tensor/dtype.h"
+#include "common/tensor/table_rows.h"
 #include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"
 
@@ -39,8 +40,13 @@ int64_t RowElements(const v1::VariableSpec& variable) {
   return elements;
 }
 
+uint64_t HeldRows(const v1::VariableSpec& variable, uint64_t rows) {
+  return IsTable(variable.dims()) ? 0 : rows;
+}
+
 int64_t VariableBytes(const v1::VariableSpec& variable) {
-  return VariableRows(variable) * RowElements(variable) *
+  const auto rows = static_cast<uint64_t>(VariableRows(variable));
+  return static_cast<int64_t>(HeldRows(variable, rows)) * RowElements(variable) *
          static_cast<int64_t>(SizeOf(static_cast<DType>(variable.dtype())));
 }
 

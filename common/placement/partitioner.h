@@ -26,7 +26,10 @@ struct RowRange {
 int64_t VariableRows(const v1::VariableSpec& variable);
 // Returns the elements of one row: the product of the other axes.
 int64_t RowElements(const v1::VariableSpec& variable);
-// Returns the bytes of the whole variable.
+// Returns how many of `rows` rows of a variable have memory from the start: none of a table without
+// bounds (common/tensor/table_rows.h).
+uint64_t HeldRows(const v1::VariableSpec& variable, uint64_t rows);
+// Returns the bytes of the whole variable; 0 for a table without bounds.
 int64_t VariableBytes(const v1::VariableSpec& variable);
 
 // Cuts `rows` into `shards` ranges of rows / shards rows each; the first rows % shards ranges are

@@ -8,6 +8,7 @@
 #include "common/base/status.h"
 #include "common/placement/partitioner.h"
 #include "common/tensor/dtype.h"
+#include "common/tensor/table_rows.h"
 #include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"
 
@@ -29,6 +30,7 @@ absl::Status CheckVariable(const v1::VariableSpec& variable) {
   }
   int64_t bytes = static_cast<int64_t>(SizeOf(static_cast<DType>(variable.dtype())));
   for (const int64_t dim : variable.dims()) {
+    if (dim == kTableRows && IsTable(variable.dims())) continue;
     if (dim < 0) return InvalidArgument("variable '{}': axis of size {}", variable.name(), dim);
     if (dim > 0 && bytes > (int64_t{1} << 50) / dim) {
       return InvalidArgument("variable '{}': more than 2^50 bytes", variable.name());
@@ -46,7 +48,8 @@ std::vector<Weight> ShardWeights(const v1::Layout& layout) {
         RowElements(variable) * static_cast<int64_t>(SizeOf(static_cast<DType>(variable.dtype())));
     const auto rows = static_cast<int64_t>(shard.rows());
     const int64_t moved = variable.row_reads() ? std::min(rows, kRowsPerStep) : rows;
-    weights.push_back({rows * row_bytes, moved * row_bytes});
+    const auto held = static_cast<int64_t>(HeldRows(variable, shard.rows()));
+    weights.push_back({held * row_bytes, moved * row_bytes});
   }
   return weights;
 }
@@ -156,7 +159,12 @@ absl::StatusOr<v1::Layout> MakeLayout(std::span<const v1::VariableSpec> variable
   for (size_t v = 0; v < variables.size(); ++v) {
     COHORT_RETURN_IF_ERROR(CheckVariable(variables[v]));
     *layout.add_variables() = variables[v];
-    for (const RowRange& range : partitioner.Partition(variables[v])) {
+    // Each server has a part of a table, whose size nobody knows in advance.
+    const std::vector<RowRange> ranges =
+        IsTable(variables[v].dims())
+            ? DivideRows(kTableRows, static_cast<int64_t>(options.cores.size()))
+            : partitioner.Partition(variables[v]);
+    for (const RowRange& range : ranges) {
       v1::ShardSpec* shard = layout.add_shards();
       shard->set_shard(static_cast<uint32_t>(layout.shards_size() - 1));
       shard->set_variable(static_cast<uint32_t>(v));

@@ -18,7 +18,7 @@ using Line = std::array<std::string, 6>;
 
 int64_t ShardBytes(const v1::Layout& layout, const v1::ShardSpec& shard) {
   const v1::VariableSpec& variable = layout.variables(static_cast<int>(shard.variable()));
-  return static_cast<int64_t>(shard.rows()) * RowElements(variable) *
+  return static_cast<int64_t>(HeldRows(variable, shard.rows())) * RowElements(variable) *
          static_cast<int64_t>(SizeOf(static_cast<DType>(variable.dtype())));
 }
 

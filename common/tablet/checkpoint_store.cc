@@ -2,8 +2,11 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <utility>
+#include <vector>
 
 #include "common/base/crash_point.h"
 #include "common/base/status.h"
@@ -12,6 +15,7 @@
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/safetensors.h"
 #include "common/checkpoint/shard_names.h"
+#include "common/tensor/table_rows.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/parameter_server.pb.h"
 
@@ -26,6 +30,13 @@ class CheckpointSource : public ShardSource {
   absl::Status ReadRows(const std::string& variable, const std::string& slot, DType dtype,
                         uint64_t row_begin, uint64_t rows, std::span<uint8_t> out) override {
     return reader_->ReadRows(variable, slot, dtype, row_begin, rows, out);
+  }
+  absl::Status ReadTable(const ShardInfo& shard, cohort::Tablet::RowAdder add) override {
+    std::vector<std::string> slots;
+    for (const SlotInfo& slot : shard.slots) slots.push_back(slot.name);
+    return reader_->ReadTable(shard.variable, slots, shard.dtype,
+                              static_cast<uint64_t>(shard.row_begin),
+                              static_cast<uint64_t>(shard.rows), add);
   }
   absl::StatusOr<RestoredTablet> Tablet(const v1::Layout& layout, uint32_t tablet) override {
     return RestoreTablet(reader_->manifest(), layout, tablet);
@@ -56,14 +67,36 @@ class FileOfValues : public InitialValues {
   const std::unique_ptr<SafetensorsReader> reader_;
 };
 
-// Calls visit(shard, slot) for every tensor of the job in the order of the file; slot -1: the
-// values.
+// The rows of a table that exist, in the order in which files have them.
+struct PlacedRow {
+  int64_t row = 0;  // its number in the shard
+  int64_t place = 0;
+};
+
+std::vector<PlacedRow> SortedRows(const ShardSnapshot& shard) {
+  std::vector<PlacedRow> rows;
+  for (const ShardBlock& block : shard.blocks) {
+    const auto* const names = reinterpret_cast<const int64_t*>(block.names->data());
+    for (int64_t i = 0; i < block.rows; ++i) {
+      if (names[i] >= 0) rows.push_back({names[i], block.row_begin + i});
+    }
+  }
+  std::ranges::sort(rows, {}, &PlacedRow::row);
+  return rows;
+}
+
+// The tensors of a shard: its values, its slots and, of a table, the keys of its rows.
+constexpr int kValues = -1;
+constexpr int kKeys = -2;
+
+// Calls visit(shard, slot) for every tensor of the job in the order of the file.
 template <typename Visit>
 absl::Status ForEachTensor(SnapshotJob* job, const Visit& visit) {
   for (TabletSnapshot& tablet : job->tablets) {
     for (ShardSnapshot& shard : tablet.shards) {
       if (shard.info->rows == 0) continue;
-      for (int slot = -1; slot < static_cast<int>(shard.info->slots.size()); ++slot) {
+      for (int slot = shard.info->is_table() ? kKeys : kValues;
+           slot < static_cast<int>(shard.info->slots.size()); ++slot) {
         COHORT_RETURN_IF_ERROR(visit(shard, slot));
       }
     }
@@ -76,8 +109,19 @@ SafetensorsWriter::Entry EntryOf(const ShardSnapshot& shard, int slot) {
   ShardTensorName name;
   name.variable = info.variable;
   if (slot >= 0) name.slot = info.slots[static_cast<size_t>(slot)].name;
+  if (slot == kKeys) name.slot = kKeysSlot;
   name.row_begin = static_cast<uint64_t>(info.row_begin);
   name.row_end = static_cast<uint64_t>(info.row_begin + info.rows);
+  if (info.is_table()) {
+    uint64_t rows = 0;
+    for (const ShardBlock& block : shard.blocks) {
+      const auto* const names = reinterpret_cast<const int64_t*>(block.names->data());
+      rows += static_cast<uint64_t>(
+          std::count_if(names, names + block.rows, [](int64_t row) { return row >= 0; }));
+    }
+    if (slot == kKeys) return {name.ToString(), DType::kInt64, {static_cast<int64_t>(rows)}};
+    return {name.ToString(), info.dtype, PieceDims(info.dims, rows)};
+  }
   return {name.ToString(), info.dtype, PieceDims(info.dims, static_cast<uint64_t>(info.rows))};
 }
 
@@ -90,6 +134,40 @@ absl::Status WriteTensor(SnapshotJob* job, ShardSnapshot* shard, int slot,
     BufferRef* const buffer = slot < 0 ? &block.values : &block.slots[slot];
     COHORT_RETURN_IF_ERROR(writer->Append((*buffer)->data(), (*buffer)->size()));
     job->Drop(buffer);
+  }
+  COHORT_CRASH_POINT("ps.snapshot.writing");
+  return absl::OkStatus();
+}
+
+// The rows are gathered in pieces. Their blocks stay until all tensors are written.
+absl::Status WriteTable(SnapshotJob* job, const ShardSnapshot& shard, int slot,
+                        SafetensorsWriter* writer) {
+  const size_t bytes = slot == kKeys ? sizeof(int64_t) : shard.info->row_bytes();
+  const std::vector<PlacedRow> rows = SortedRows(shard);
+  std::vector<uint8_t> piece;
+  const size_t most = std::max<size_t>(1, ShardOptions::kBlockBytes / bytes);
+  for (size_t begin = 0; begin < rows.size(); begin += most) {
+    if (job->cancelled.load(std::memory_order_relaxed)) {
+      return Cancelled("cut {} was dropped", job->cut);
+    }
+    const size_t count = std::min(most, rows.size() - begin);
+    piece.resize(count * bytes);
+    for (size_t i = 0; i < count; ++i) {
+      const PlacedRow& row = rows[begin + i];
+      const int64_t key = KeyOfRow(shard.info->row_begin + row.row);
+      const auto in_block = [&](const ShardBlock& block) {
+        const BufferRef& buffer = slot == kValues ? block.values : block.slots[slot];
+        return buffer->data() + static_cast<size_t>(row.place - block.row_begin) * bytes;
+      };
+      // All blocks have the same number of places.
+      const auto at = static_cast<size_t>(row.place / shard.blocks.front().rows);
+      std::memcpy(
+          piece.data() + i * bytes,
+          slot == kKeys ? reinterpret_cast<const uint8_t*>(&key) : in_block(shard.blocks[at]),
+          bytes);
+    }
+    COHORT_RETURN_IF_ERROR(writer->Append(piece.data(), piece.size()));
+    job->Wrote(piece.size());
   }
   COHORT_CRASH_POINT("ps.snapshot.writing");
   return absl::OkStatus();
@@ -124,6 +202,7 @@ absl::StatusOr<std::vector<v1::SnapshotFile>> CheckpointStore::Write(SnapshotJob
                           SafetensorsWriter::Create(JoinPath(job->directory, file.name()), entries,
                                                     {{"cohort", "shards"}}));
   COHORT_RETURN_IF_ERROR(ForEachTensor(job, [&](ShardSnapshot& shard, int slot) {
+    if (shard.info->is_table()) return WriteTable(job, shard, slot, writer.get());
     return WriteTensor(job, &shard, slot, writer.get());
   }));
   for (const TabletSnapshot& tablet : job->tablets) file.add_tablets(tablet.cut->tablet());

@@ -31,6 +31,10 @@ absl::StatusOr<std::unique_ptr<DeviceValues>> DeviceValues::Make(
   for (const auto& shard : shards) rows[shard->info().variable] += shard->info().rows;
   for (const auto& shard : shards) {
     const ShardInfo& info = shard->info();
+    if (info.is_table()) {
+      return Unimplemented("variable \"{}\" is a table without bounds, which no device holds",
+                           info.variable);
+    }
     if (shard->rule() != nullptr &&
         std::holds_alternative<std::monostate>(shard->rule()->UpdateOfStep(info.dtype, 0).of)) {
       return Unimplemented(

@@ -51,6 +51,10 @@ void GatherRows(uint64_t count, size_t bytes, const RowOf& row_of, uint8_t* out)
   }
 }
 
+std::span<const int64_t> KeysOf(std::span<const uint8_t> bytes) {
+  return {reinterpret_cast<const int64_t*>(bytes.data()), bytes.size() / sizeof(int64_t)};
+}
+
 absl::StatusOr<ShardInfo> MakeInfo(const v1::Layout& layout, const v1::ShardSpec& spec) {
   if (spec.variable() >= static_cast<uint32_t>(layout.variables_size())) {
     return InvalidArgument("layout: shard {} is of variable {} of {}", spec.shard(),
@@ -65,7 +69,7 @@ absl::StatusOr<ShardInfo> MakeInfo(const v1::Layout& layout, const v1::ShardSpec
   info.row_elements = 1;
   // Sizes are bounded one by one, so that no product overflows.
   double bytes = static_cast<double>(SizeOf(info.dtype));
-  for (size_t i = 0; i < info.dims.size(); ++i) {
+  for (size_t i = info.is_table() ? 1 : 0; i < info.dims.size(); ++i) {
     if (info.dims[i] < 0) bytes = std::numeric_limits<double>::infinity();
     bytes *= static_cast<double>(std::max<int64_t>(info.dims[i], 1));
     if (bytes > 1e15) break;
@@ -104,8 +108,37 @@ absl::StatusOr<std::unique_ptr<Shard>> Shard::Create(const v1::Layout& layout,
                            info.variable);
   }
   if (rule != nullptr) info.slots.assign(rule->slots().begin(), rule->slots().end());
-  return std::unique_ptr<Shard>(
+  std::unique_ptr<Shard> shard(
       new Shard(std::make_shared<const ShardInfo>(std::move(info)), rule, pool, options));
+  if (shard->info_->is_table()) {
+    if (rule != nullptr && rule->scope() == UpdateScope::kVariable) {
+      return InvalidArgument(
+          "layout: variable '{}' is a table without bounds, and its optimizer works on whole "
+          "variables",
+          shard->info_->variable);
+    }
+    COHORT_ASSIGN_OR_RETURN(
+        Initializer initializer,
+        Initializer::Create(layout.variables(static_cast<int>(spec.variable())).initializer(),
+                            shard->info_->variable));
+    shard->table_.emplace(shard->info_, std::move(initializer), &shard->blocks_);
+  }
+  return shard;
+}
+
+bool Shard::Apply(std::span<const PushEntryView> entries, double weight, uint64_t step,
+                  ApplyScratch* scratch) {
+  if (!table_.has_value() || !entries.front().sparse) {
+    return ApplyPush(entries, weight, step, rule_, &blocks_, scratch);
+  }
+  // The rule and the blocks know rows by their places.
+  std::vector<std::vector<int64_t>> places(entries.size());
+  std::vector<PushEntryView> placed(entries.begin(), entries.end());
+  for (size_t i = 0; i < entries.size(); ++i) {
+    table_->FindOrMake(KeysOf(entries[i].keys), &places[i]);
+    placed[i].keys = {reinterpret_cast<const uint8_t*>(places[i].data()), entries[i].keys.size()};
+  }
+  return ApplyPush(placed, weight, step, rule_, &blocks_, scratch);
 }
 
 absl::Status Shard::Initialize(const v1::InitializerSpec& spec) {
@@ -128,8 +161,7 @@ absl::Status Shard::Initialize(const v1::InitializerSpec& spec) {
 }
 
 absl::Status Shard::CheckKeys(std::span<const uint8_t> bytes) const {
-  const std::span keys(reinterpret_cast<const int64_t*>(bytes.data()), bytes.size() / 8);
-  for (const int64_t key : keys) {
+  for (const int64_t key : KeysOf(bytes)) {
     if (key < 0 || key >= info_->rows) {
       return InvalidArgument("shard {} ({}): key {} is not one of its {} rows", info_->shard,
                              info_->variable, key, info_->rows);
@@ -139,6 +171,10 @@ absl::Status Shard::CheckKeys(std::span<const uint8_t> bytes) const {
 }
 
 absl::Status Shard::CheckSizes(const PushEntryView& entry) const {
+  if (info_->is_table() && !entry.sparse) {
+    return InvalidArgument("shard {} ({}): a push of a whole table without bounds", info_->shard,
+                           info_->variable);
+  }
   const uint64_t unit = entry.sparse ? info_->row_bytes() : SizeOf(info_->dtype);
   const auto limit = static_cast<uint64_t>(entry.sparse ? info_->rows : info_->elements());
   if (entry.count > limit || (!entry.sparse && entry.begin > limit - entry.count)) {
@@ -204,14 +240,24 @@ uint64_t Shard::BytesToCopy(std::span<const PushEntryView> entries) const {
       (entries.front().kind != PushKind::kGradient || rule_->touches_only_keys());
   if (!only_keys) return blocks_.BytesToCopy();
   uint64_t bytes = 0;
+  std::vector<int64_t> places;
   for (const PushEntryView& entry : entries) {
-    bytes += blocks_.BytesToCopy(
-        {reinterpret_cast<const int64_t*>(entry.keys.data()), static_cast<size_t>(entry.count)});
+    std::span<const int64_t> keys = KeysOf(entry.keys);
+    if (table_.has_value()) {
+      table_->Find(keys, &places);
+      std::erase(places, TableRows::kNoPlace);
+      keys = places;
+    }
+    bytes += blocks_.BytesToCopy(keys);
   }
   return bytes;
 }
 
 absl::Status Shard::CheckPull(const PullEntryView& entry) const {
+  if (!entry.rows && info_->is_table()) {
+    return InvalidArgument("shard {} ({}): a pull of a whole table without bounds", info_->shard,
+                           info_->variable);
+  }
   if (!entry.rows) return absl::OkStatus();
   if (entry.keys.size() % sizeof(int64_t) != 0 ||
       entry.keys.size() / sizeof(int64_t) != entry.count) {
@@ -261,6 +307,37 @@ void Shard::PullDense(const PullEntryView& entry, v1::PullResult* result,
   }
 }
 
+void Shard::GatherFromTable(const PullEntryView& entry, std::span<const int64_t> keys,
+                            uint8_t* out) const {
+  const size_t row_bytes = info_->row_bytes();
+  std::vector<int64_t> places;
+  table_->Find(keys, &places);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (i + kRowsAhead < keys.size() && places[i + kRowsAhead] != TableRows::kNoPlace) {
+      blocks_.Prefetch(places[i + kRowsAhead]);
+    }
+    if (places[i] == TableRows::kNoPlace) {
+      table_->FirstValues(keys[i], out + i * row_bytes);
+      continue;
+    }
+    const ShardBlock& block = blocks_.BlockOf(places[i]);
+    const size_t offset = static_cast<size_t>(places[i] - block.row_begin) * row_bytes;
+    std::memcpy(out + i * row_bytes, Pulled(entry, block)->data() + offset, row_bytes);
+  }
+}
+
+absl::Status Shard::AddRows(std::span<const int64_t> rows,
+                            std::span<const std::span<const uint8_t>> tensors) {
+  for (const int64_t row : rows) {
+    if (row < 0 || row >= info_->rows) {
+      return InvalidArgument("shard {} ({}): row {} is not one of its {} rows", info_->shard,
+                             info_->variable, row, info_->rows);
+    }
+  }
+  table_->Add(rows, tensors);
+  return absl::OkStatus();
+}
+
 void Shard::PullRows(const PullEntryView& entry, v1::PullResult* result,
                      std::vector<PayloadSlice>* payload) const {
   const auto* keys = reinterpret_cast<const int64_t*>(entry.keys.data());
@@ -275,7 +352,11 @@ void Shard::PullRows(const PullEntryView& entry, v1::PullResult* result,
       const ShardBlock& block = blocks_.BlockOf(key);
       return Pulled(entry, block)->data() + static_cast<size_t>(key - block.row_begin) * row_bytes;
     };
-    GatherRows(count, row_bytes, row_of, buffer->data());
+    if (table_.has_value()) {
+      GatherFromTable(entry, {keys + begin, count}, buffer->data());
+    } else {
+      GatherRows(count, row_bytes, row_of, buffer->data());
+    }
     v1::PulledEntry* pulled = result->add_entries();
     pulled->set_shard(info_->shard);
     pulled->set_begin(begin);

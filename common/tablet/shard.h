@@ -14,6 +14,7 @@
 #include "common/tablet/push_pull_views.h"
 #include "common/tablet/shard_apply.h"
 #include "common/tablet/shard_blocks.h"
+#include "common/tablet/table_rows.h"
 #include "common/tensor/buffer.h"
 
 namespace cohort {
@@ -31,8 +32,8 @@ struct ShardSnapshot {
   std::vector<ShardBlock> blocks;
 };
 
-// A contiguous range of a variable's rows with its optimizer slots. Not thread-safe: it belongs to
-// a tablet.
+// A contiguous range of a variable's rows with its optimizer slots: all of them, or those of a
+// table without bounds that exist. Not thread-safe: it belongs to a tablet.
 class Shard {
  public:
   // Allocates; the contents are set by Initialize or Fill. `rules` and `pool` outlive the shard.
@@ -48,14 +49,17 @@ class Shard {
   // See ShardBlocks::Overwrite.
   absl::Status Overwrite(ShardBlocks::Filler fill) { return blocks_.Overwrite(fill); }
 
+  // A table: adds rows that do not exist, with their values and slots; see TableRows::Add. Errors:
+  // InvalidArgument for a row outside of the shard.
+  absl::Status AddRows(std::span<const int64_t> rows,
+                       std::span<const std::span<const uint8_t>> tensors);
+
   // Checks that all entries of one push for this shard fit together: sizes, keys, one kind, a dense
   // gradient complete and in order. Errors: InvalidArgument that names the shard and the reason.
   absl::Status CheckPush(std::span<const PushEntryView> entries) const;
   // Applies entries that have passed CheckPush; see ApplyPush.
   bool Apply(std::span<const PushEntryView> entries, double weight, uint64_t step,
-             ApplyScratch* scratch) {
-    return ApplyPush(entries, weight, step, rule_, &blocks_, scratch);
-  }
+             ApplyScratch* scratch);
 
   // Checks the keys of a pull. Errors: as for CheckPush.
   absl::Status CheckPull(const PullEntryView& entry) const;
@@ -66,6 +70,10 @@ class Shard {
   void Pull(const PullEntryView& entry, v1::PullResult* result,
             std::vector<PayloadSlice>* payload) const;
 
+  // The memory of values and slots.
+  uint64_t bytes() const {
+    return static_cast<uint64_t>(blocks_.rows()) * info_->row_bytes() * (1 + info_->slots.size());
+  }
   ShardSnapshot Snapshot() { return {info_, blocks_.Snapshot()}; }
   // The memory that these entries, which have passed CheckPush, would take because a snapshot
   // shares what they change. No entries: a sum of all rows.
@@ -95,11 +103,14 @@ class Shard {
                  std::vector<PayloadSlice>* payload) const;
   void PullRows(const PullEntryView& entry, v1::PullResult* result,
                 std::vector<PayloadSlice>* payload) const;
+  void GatherFromTable(const PullEntryView& entry, std::span<const int64_t> keys,
+                       uint8_t* out) const;
 
   const std::shared_ptr<const ShardInfo> info_;
   const OptimizerRule* const rule_;  // null if the variable is not trainable
   const std::optional<size_t> average_;
   ShardBlocks blocks_;
+  std::optional<TableRows> table_;  // nothing: all rows exist, each at the place of its number
 };
 
 }  // namespace cohort

@@ -254,7 +254,8 @@ void ShardApply::ApplyRows(std::span<const int64_t> keys, const uint8_t* values)
   }
   if (rule_->touches_only_keys()) return ApplyOnlyKeys(keys, values);
   blocks_->BeginWhole();
-  blocks_->ForEach(static_cast<size_t>(info_.rows) * info_.row_bytes(), [&](ShardBlock* block) {
+  const size_t bytes = static_cast<size_t>(blocks_->rows()) * info_.row_bytes();
+  blocks_->ForEach(bytes, [&](ShardBlock* block) {
     const auto begin = std::lower_bound(keys.begin(), keys.end(), block->row_begin);
     const auto end = std::lower_bound(begin, keys.end(), block->row_begin + block->rows);
     ShardBlock fresh;

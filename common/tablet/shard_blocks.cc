@@ -34,10 +34,11 @@ ShardBlocks::ShardBlocks(std::shared_ptr<const ShardInfo> info, BufferPool* pool
       options_(options),
       block_shift_(BlockShift(*info_, options)) {
   const int64_t block_rows = int64_t{1} << block_shift_;
-  for (int64_t row = 0; row < info_->rows; row += block_rows) {
+  for (int64_t row = 0; row < info_->rows && !info_->is_table(); row += block_rows) {
     ShardBlock block;
     block.row_begin = row;
     block.rows = std::min(block_rows, info_->rows - row);
+    rows_ = row + block.rows;
     const size_t bytes = static_cast<size_t>(block.rows) * info_->row_bytes();
     for (size_t s = 0; s < info_->slots.size(); ++s) block.slots[s] = pool->Allocate(bytes);
     blocks_.push_back(std::move(block));
@@ -52,6 +53,25 @@ ShardBlocks::ShardBlocks(std::shared_ptr<const ShardInfo> info, BufferPool* pool
     const size_t size = static_cast<size_t>(blocks_[i].rows) * info_->row_bytes();
     blocks_[i].values = runs_.has_value() ? std::move(values[i]) : pool->Allocate(size);
   }
+}
+
+void ShardBlocks::AddBlock() {
+  ShardBlock block;
+  block.row_begin = rows();
+  block.rows = int64_t{1} << block_shift_;
+  const size_t bytes = static_cast<size_t>(block.rows) * info_->row_bytes();
+  block.values = pool_->Allocate(bytes);
+  for (size_t s = 0; s < info_->slots.size(); ++s) block.slots[s] = pool_->Allocate(bytes);
+  block.names = pool_->Allocate(static_cast<size_t>(block.rows) * sizeof(int64_t));
+  std::memset(block.names->data(), 0xFF, block.names->size());
+  rows_ = block.row_begin + block.rows;
+  blocks_.push_back(std::move(block));
+}
+
+void ShardBlocks::SetRowAt(int64_t place, int64_t row) {
+  ShardBlock* const block = MutableBlockOf(place);
+  if (!block->names.unique()) block->names = CopyOf(block->names);
+  reinterpret_cast<int64_t*>(block->names->data())[place - block->row_begin] = row;
 }
 
 void ShardBlocks::PlaceInNextRun(std::vector<BufferRef>* parts) {

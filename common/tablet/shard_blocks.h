@@ -16,6 +16,7 @@
 #include "common/tablet/value_runs.h"
 #include "common/tensor/buffer.h"
 #include "common/tensor/dtype.h"
+#include "common/tensor/table_rows.h"
 #include "common/tensor/tensor.h"
 
 namespace cohort {
@@ -35,8 +36,11 @@ struct ShardInfo {
   bool row_reads = false;       // an embedding: steps read and update some rows of it
   std::vector<SlotInfo> slots;  // none if the variable is not trainable
 
+  // The rows of a table without bounds exist one by one (TableRows).
+  bool is_table() const { return IsTable(dims); }
   size_t row_bytes() const { return static_cast<size_t>(row_elements) * SizeOf(dtype); }
-  int64_t elements() const { return rows * row_elements; }
+  // 0 for a table.
+  int64_t elements() const { return is_table() ? 0 : rows * row_elements; }
 };
 
 // How a shard works. The pointers outlive the shard.
@@ -63,6 +67,7 @@ struct ShardBlock {
   int64_t rows = 0;
   BufferRef values;
   BufferRef slots[kMaxSlots];
+  BufferRef names;  // a table: int64, the row of the shard at each place; -1: none
 };
 
 // The memory of one shard: its values and slots, in blocks of about a megabyte, copied on write.
@@ -74,6 +79,13 @@ class ShardBlocks {
  public:
   // Allocates; the contents are set by Fill. `pool` outlives the blocks.
   ShardBlocks(std::shared_ptr<const ShardInfo> info, BufferPool* pool, const ShardOptions& options);
+
+  // A table: adds a block of places, none of which has a row.
+  void AddBlock();
+  // A table: the place has a row of the shard now.
+  void SetRowAt(int64_t place, int64_t row);
+  // Rows, or places, in all blocks. Thread-safe.
+  int64_t rows() const { return rows_.load(std::memory_order_relaxed); }
 
   // Sets everything by `fill`(slot (-1: the values), first row within the shard, rows, bytes to
   // set). Errors: those of `fill`.
@@ -138,7 +150,7 @@ class ShardBlocks {
   BufferRef CopyOf(const BufferRef& buffer);
   bool SharesValues(const ShardBlock& block) const;
   uint64_t SharedBytes(const ShardBlock& block) const;
-  size_t values_bytes() const { return static_cast<size_t>(info_->rows) * info_->row_bytes(); }
+  size_t values_bytes() const { return static_cast<size_t>(rows()) * info_->row_bytes(); }
   void PlaceInNextRun(std::vector<BufferRef>* parts);
 
   const std::shared_ptr<const ShardInfo> info_;
@@ -146,6 +158,7 @@ class ShardBlocks {
   const ShardOptions options_;
   const int block_shift_;  // every block except the last one has 2^block_shift_ rows
   std::vector<ShardBlock> blocks_;
+  std::atomic<int64_t> rows_{0};
   std::optional<ValueRuns> runs_;  // nothing: the shard is small
   bool run_in_snapshot_ = false;   // a snapshot may share the run of the newest version
   std::vector<BufferRef> next_;    // by block: its values in the run of the update that has begun

@@ -26,6 +26,11 @@ struct SnapshotJob {
 
   // A buffer of `tablets` is in the file. Only the thread that writes calls this.
   void Drop(BufferRef* buffer);
+  // `bytes` are in the file, and no buffer is dropped. Only the thread that writes calls this.
+  void Wrote(uint64_t bytes) {
+    written_ += bytes;
+    if (on_progress) on_progress(written_);
+  }
   // `bytes` of the file have arrived on the disk. Only the thread that writes calls this.
   void Synced(uint64_t bytes) const {
     if (on_progress) on_progress(written_ + bytes);

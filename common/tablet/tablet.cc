@@ -99,10 +99,21 @@ absl::Status Tablet::Initialize(const v1::Layout& layout) {
 absl::Status Tablet::Fill(Filler fill) {
   MutexLock lock(&mu_);
   for (const auto& shard : shards_) {
+    if (shard->info().is_table()) continue;
     COHORT_RETURN_IF_ERROR(
         shard->Fill([&](int slot, int64_t row, int64_t rows, std::span<uint8_t> out) {
           return fill(shard->info(), slot, row, rows, out);
         }));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Tablet::FillTables(TableReader read) {
+  MutexLock lock(&mu_);
+  for (const auto& shard : shards_) {
+    if (!shard->info().is_table()) continue;
+    COHORT_RETURN_IF_ERROR(read(
+        shard->info(), [&](auto rows, auto tensors) { return shard->AddRows(rows, tensors); }));
   }
   return absl::OkStatus();
 }
@@ -547,10 +558,7 @@ uint64_t Tablet::PulledBytes(const PullSectionView& section) const {
 
 uint64_t Tablet::bytes() const {
   uint64_t bytes = 0;
-  for (const auto& shard : shards_) {
-    const ShardInfo& info = shard->info();
-    bytes += static_cast<uint64_t>(info.rows) * info.row_bytes() * (1 + info.slots.size());
-  }
+  for (const auto& shard : shards_) bytes += shard->bytes();
   return bytes;
 }
 

@@ -136,11 +136,17 @@ class Tablet {
 
   // Set the contents before the tablet is served: by the variables' initializers, or by
   // `fill`(shard, slot (-1: the values), first row within the shard, rows, bytes to set). Bytes
-  // that `fill` leaves keep what they are.
+  // that `fill` leaves keep what they are. Tables without bounds are left out: FillTables.
   absl::Status Initialize(const v1::Layout& layout);
   using Filler =
       absl::FunctionRef<absl::Status(const ShardInfo&, int, int64_t, int64_t, std::span<uint8_t>)>;
   absl::Status Fill(Filler fill);
+  // Adds the rows of tables without bounds that `read`(shard, add) gives to `add`(rows of the
+  // shard, their values and slots), before the tablet is served.
+  using RowAdder = absl::FunctionRef<absl::Status(std::span<const int64_t>,
+                                                  std::span<const std::span<const uint8_t>>)>;
+  using TableReader = absl::FunctionRef<absl::Status(const ShardInfo&, RowAdder)>;
+  absl::Status FillTables(TableReader read);
   // Sets what the tablet is part of (the fields of Options with these names), before it is served.
   void BeginTimeline(uint64_t timeline, uint64_t term, uint64_t generation, uint64_t open_step);
   // Adds the applied and settled ids of a cut, and sets its version.

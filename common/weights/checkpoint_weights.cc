@@ -6,6 +6,7 @@
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/file.h"
+#include "common/tensor/table_rows.h"
 #include "common/weights/weight_source.h"
 
 namespace cohort {
@@ -19,7 +20,9 @@ class CheckpointWeights : public WeightSource {
   absl::Status Open() {
     std::vector<SourceTensor> tensors;
     for (const auto& [name, tensor] : reader_->tensors()) {
-      if (name.second.empty()) tensors.push_back({name.first, tensor.dtype, tensor.dims});
+      // The rows of a table without bounds are no tensor.
+      if (name.second.empty() && !IsTable(tensor.dims))
+        tensors.push_back({name.first, tensor.dtype, tensor.dims});
     }
     return SetTensors(std::move(tensors));
   }

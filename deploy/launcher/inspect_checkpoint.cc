@@ -20,6 +20,7 @@
 #include "common/model/layers/layer_names.h"
 #include "common/placement/shard_plan.h"
 #include "common/report/progress.h"
+#include "common/tensor/table_rows.h"
 #include "proto/checkpoint.pb.h"
 
 namespace cohort {
@@ -73,8 +74,17 @@ std::string Tensors(const CheckpointReader& reader) {
   for (const auto& [key, tensor] : reader.tensors()) {
     if (!tensor.slot.empty()) continue;
     const auto slots = reader.Slots(tensor.variable);
-    text += fmt::format("  {}  {}{}", tensor.variable, DTypeName(tensor.dtype),
-                        DimsToString(tensor.dims));
+    text += fmt::format("  {}  {}", tensor.variable, DTypeName(tensor.dtype));
+    if (IsTable(tensor.dims)) {
+      const uint64_t rows = reader.TableSize(tensor.variable);
+      Dims dims = tensor.dims;
+      dims[0] = static_cast<int64_t>(rows);
+      const int64_t bytes = NumElements(dims) * static_cast<int64_t>(SizeOf(tensor.dtype));
+      text += fmt::format("{}, a table without bounds: {} rows, {} and as much per slot",
+                          DimsToString(dims), rows, FormatBytes(bytes));
+    } else {
+      text += DimsToString(tensor.dims);
+    }
     text += slots.empty() ? "\n" : fmt::format("  slots: {}\n", fmt::join(slots, ", "));
   }
   return text;

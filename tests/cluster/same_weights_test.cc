@@ -19,6 +19,8 @@ using std::chrono::seconds;
 constexpr char kMnist[] = "mnist_mlp.yaml";
 constexpr char kConvolutions[] = "mnist_cnn.yaml";
 constexpr char kCensus[] = "census_csv.yaml";
+// The same, with tables without bounds for the embeddings.
+constexpr char kTables[] = "census_csv.yaml, tables";
 
 // Both callbacks change the learning rate at the end of each epoch.
 constexpr char kCallbacks[] =
@@ -26,11 +28,17 @@ constexpr char kCallbacks[] =
     "{ReduceLROnPlateau: {monitor: loss, mode: max, factor: 0.5, patience: 1}}]";
 
 std::string SyncJob(const std::string& example, bool callbacks) {
-  std::string job = ExampleJob(example);
+  std::string job = ExampleJob(example == kTables ? kCensus : example);
   const auto replace = [&job](const std::string& from, const std::string& to) {
     REQUIRE(job.find(from) != std::string::npos);
     job.replace(job.find(from), from.size(), to);
   };
+  if (example == kTables) {
+    replace("- Embedding", "- DynamicEmbedding");
+    replace("input_dim: 17, ", "");
+    replace("- Embedding", "- DynamicEmbedding");
+    replace("input_dim: 15, ", "");
+  }
   replace("epochs: 5", callbacks ? kCallbacks : "epochs: 2");
   replace("every_epochs: 1", callbacks ? "every_steps: 120" : "every_epochs: 1\n  every_steps: 30");
   replace("\ncheckpoint:", "\nstrategy: {mode: sync, closures_per_step: 3}\n\ncheckpoint:");
@@ -84,6 +92,10 @@ TrainedWeights Stormed(const std::string& example, int workers, int servers, int
 
 TEST_CASE("a sample: the census model, 3 workers and 2 servers, 10 kills", "[sample]") {
   CheckSameWeights(Undisturbed(kCensus), Stormed(kCensus, 3, 2, 10, 1));
+}
+
+TEST_CASE("tables without bounds, 3 workers and 2 servers, 10 kills", "[sample]") {
+  CheckSameWeights(Undisturbed(kTables), Stormed(kTables, 3, 2, 10, 2));
 }
 
 TEST_CASE("learning rates that callbacks set, 3 workers and 2 servers, 12 kills", "[rates]") {

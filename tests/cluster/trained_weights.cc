@@ -6,6 +6,8 @@
 
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/checkpoint_reader.h"
+#include "common/checkpoint/shard_names.h"
+#include "common/tensor/table_rows.h"
 #include "proto/checkpoint.pb.h"
 
 namespace cohort {
@@ -25,6 +27,29 @@ std::vector<double> Doubles(const std::vector<uint8_t>& bytes) {
   return values;
 }
 
+// The numbers of the rows that exist, each with its bytes.
+std::vector<uint8_t> RowsOfTable(const CheckpointReader& reader, const LogicalTensor& table) {
+  std::vector<std::string> slots;
+  if (!table.slot.empty()) slots.push_back(table.slot);
+  std::vector<uint8_t> bytes;
+  const auto read = reader.ReadTable(
+      table.variable, slots, table.dtype, 0, static_cast<uint64_t>(kTableRows),
+      [&](std::span<const int64_t> rows, std::span<const std::span<const uint8_t>> tensors) {
+        const std::span<const uint8_t> values = tensors.back();
+        const size_t row_bytes = values.size() / rows.size();
+        for (size_t i = 0; i < rows.size(); ++i) {
+          const auto* const number = reinterpret_cast<const uint8_t*>(&rows[i]);
+          bytes.insert(bytes.end(), number, number + sizeof(int64_t));
+          const auto row = values.subspan(i * row_bytes, row_bytes);
+          bytes.insert(bytes.end(), row.begin(), row.end());
+        }
+        return absl::OkStatus();
+      });
+  REQUIRE(read.ok());
+  CHECK(!bytes.empty());
+  return bytes;
+}
+
 }  // namespace
 
 Weights WeightsOf(const std::string& checkpoint) {
@@ -32,6 +57,10 @@ Weights WeightsOf(const std::string& checkpoint) {
   REQUIRE(reader.ok());
   Weights weights;
   for (const auto& [name, logical] : (*reader)->tensors()) {
+    if (IsTable(logical.dims)) {
+      if (name.second != kKeysSlot) weights[name] = RowsOfTable(**reader, logical);
+      continue;
+    }
     const auto tensor = (*reader)->Read(name.first, name.second);
     REQUIRE(tensor.ok());
     const auto* const bytes = static_cast<const uint8_t*>(tensor->raw());

@@ -23,6 +23,11 @@ absl::StatusOr<Types> InferUnique(const InferContext& context) {
   return Types{{DType::kInt64, {{capacity, static_cast<int>(symbol)}}}, context.input(0)};
 }
 
+absl::StatusOr<Types> InferTableRow(const InferContext& context) {
+  COHORT_RETURN_IF_ERROR(CheckDType(context, 0, DType::kInt64));
+  return Types{context.input(0)};
+}
+
 absl::StatusOr<Types> InferGather(const InferContext& context) {
   COHORT_RETURN_IF_ERROR(CheckFloating(context, 0));
   COHORT_RETURN_IF_ERROR(CheckDType(context, 1, DType::kInt64));
@@ -60,6 +65,7 @@ void GatherGradGradient(GradientContext* c) {
 
 std::vector<OpSchema> LookupOps() {
   return {
+      {"table_row", 1, 1, 1, {}, InferTableRow, nullptr, NoFlops},
       {"unique", 1, 1, 2, {{"symbol", AttrKind::kInt}}, InferUnique, nullptr, NoFlops},
       {"gather", 2, 2, 1, {}, InferGather, GatherGradient, NoFlops},
       {"gather_grad", 3, 3, 1, {}, InferGatherGrad, GatherGradGradient, FlopsPerInput},

@@ -124,6 +124,8 @@ struct LayerClass {
   // The input has keys of rows, which a step must know before it pulls anything. So it must not
   // depend on weights.
   bool takes_keys = false;
+  // Its table has no bounds: keys are any numbers, and `keys` are their rows.
+  bool unbounded = false;
   // It runs where the data is read, and its input is an Input (common/model/input_layers.h).
   bool on_data = false;
   MaskRule mask = MaskRule::kDrop;

@@ -40,6 +40,7 @@
   X(Dropout)                  \
   X(ELU)                      \
   X(EinsumDense)              \
+  X(DynamicEmbedding)         \
   X(Embedding)                \
   X(External)                 \
   X(Flatten)                  \

@@ -126,7 +126,7 @@ void Measure(const std::string& optimizer, size_t bytes, ThreadPool* helpers, in
 // Pushes and pulls of random rows of a large embedding.
 class Rows {
  public:
-  static constexpr size_t kKeys = 4096;  // of a push
+  static constexpr size_t kKeys = 4096;  // each push has
   static constexpr size_t kPushes = 64;  // with keys of their own
 
   Rows(const std::string& optimizer, int64_t width, size_t bytes)
