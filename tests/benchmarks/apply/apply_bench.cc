@@ -22,6 +22,7 @@
 #include "common/base/thread_pool.h"
 #include "common/optimizers/optimizers.h"
 #include "common/tablet/tablet.h"
+#include "common/tensor/table_rows.h"
 #include "proto/parameter_server.pb.h"
 
 namespace cohort::bench {
@@ -129,17 +130,19 @@ class Rows {
   static constexpr size_t kKeys = 4096;  // each push has
   static constexpr size_t kPushes = 64;  // with keys of their own
 
-  Rows(const std::string& optimizer, int64_t width, size_t bytes)
+  // `table`: the rows are those of a table without bounds.
+  Rows(const std::string& optimizer, int64_t width, size_t bytes, bool table)
       : pool_(BufferPool::Create(size_t{1} << 30)),
         row_bytes_(static_cast<size_t>(width) * sizeof(float)),
         rows_(bytes / row_bytes_),
         gradient_(kKeys * static_cast<size_t>(width), 0.5f) {
     v1::Layout layout = MakeLayout(optimizer, bytes);
     v1::VariableSpec* const variable = layout.mutable_variables(0);
-    variable->set_dims(0, static_cast<int64_t>(rows_));
+    const int64_t all = table ? kTableRows : static_cast<int64_t>(rows_);
+    variable->set_dims(0, all);
     variable->set_dims(1, width);
     variable->set_row_reads(true);
-    layout.mutable_shards(0)->set_rows(rows_);
+    layout.mutable_shards(0)->set_rows(static_cast<uint64_t>(all));
     layout.mutable_optimizers(0)->set_sparse_update("lazy");
     auto rules = LayoutRules::Create(layout);
     if (!rules.ok()) std::abort();
@@ -149,33 +152,21 @@ class Rows {
     if (!tablet_->Initialize(layout).ok()) std::abort();
     std::mt19937_64 random(7);
     for (std::vector<int64_t>& keys : keys_) {
-      for (size_t i = 0; i < kKeys; ++i) keys.push_back(static_cast<int64_t>(random() % rows_));
+      for (size_t i = 0; i < kKeys; ++i) {
+        const auto key = static_cast<int64_t>(random() % rows_);
+        keys.push_back(table ? RowOfKey(key) : key);
+      }
       std::sort(keys.begin(), keys.end());
       keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
     }
+    if (table) MakeRows();
   }
 
   size_t record_bytes() const { return row_bytes_ * (1 + slots_); }
 
   // Million rows per second.
   double Push() {
-    PushEntryView entry;
-    entry.kind = PushKind::kGradient;
-    entry.sparse = true;
-    PushSectionView section;
-    section.entries = {&entry, 1};
-    PushHeaderView header;
-    header.weight = 32;
-    return Rate([&](const std::vector<int64_t>& keys) {
-      entry.count = keys.size();
-      entry.keys = BytesOf(keys);
-      entry.values = {reinterpret_cast<const uint8_t*>(gradient_.data()), keys.size() * row_bytes_};
-      header.id = {++closure_, 0};
-      header.place = closure_;
-      v1::PushResult result;
-      tablet_->Push(0, closure_, header, section, &result);
-      if (result.status() != v1::APPLIED) std::abort();
-    });
+    return Rate([this](const std::vector<int64_t>& keys) { PushRows(keys); });
   }
   double Pull() {
     PullEntryView entry;
@@ -197,19 +188,49 @@ class Rows {
     if (!array_) array_ = pool_->Allocate(rows_ * record_bytes());
     const size_t floats = record_bytes() / sizeof(float);
     auto* const all = reinterpret_cast<float*>(array_->data());
+    const auto row_at = [&](int64_t key) {
+      return all + static_cast<size_t>(key) % rows_ * floats;
+    };
     return Rate([&](const std::vector<int64_t>& keys) {
       for (size_t i = 0; i < keys.size(); ++i) {
         if (i + kAhead < keys.size()) {
-          const float* const next = all + static_cast<size_t>(keys[i + kAhead]) * floats;
+          const float* const next = row_at(keys[i + kAhead]);
           for (size_t at = 0; at < floats; at += 16) __builtin_prefetch(next + at, 1);
         }
-        float* const row = all + static_cast<size_t>(keys[i]) * floats;
+        float* const row = row_at(keys[i]);
         for (size_t at = 0; at < floats; ++at) row[at] += 0.5f;
       }
     });
   }
 
  private:
+  void PushRows(const std::vector<int64_t>& keys) {
+    PushEntryView entry;
+    entry.kind = PushKind::kGradient;
+    entry.sparse = true;
+    entry.count = keys.size();
+    entry.keys = BytesOf(keys);
+    entry.values = {reinterpret_cast<const uint8_t*>(gradient_.data()), keys.size() * row_bytes_};
+    PushSectionView section;
+    section.entries = {&entry, 1};
+    PushHeaderView header;
+    header.weight = 32;
+    header.id = {++closure_, 0};
+    header.place = closure_;
+    v1::PushResult result;
+    tablet_->Push(0, closure_, header, section, &result);
+    if (result.status() != v1::APPLIED) std::abort();
+  }
+  void MakeRows() {
+    for (size_t begin = 0; begin < rows_; begin += kKeys) {
+      std::vector<int64_t> keys;
+      for (size_t key = begin; key < std::min(rows_, begin + kKeys); ++key) {
+        keys.push_back(RowOfKey(static_cast<int64_t>(key)));
+      }
+      std::sort(keys.begin(), keys.end());
+      PushRows(keys);
+    }
+  }
   static std::span<const uint8_t> BytesOf(const std::vector<int64_t>& keys) {
     return {reinterpret_cast<const uint8_t*>(keys.data()), keys.size() * sizeof(int64_t)};
   }
@@ -236,15 +257,18 @@ class Rows {
   uint64_t closure_ = 0;
 };
 
-void MeasureRows(const std::string& optimizer, int64_t width, size_t bytes, int rounds) {
-  Rows rows(optimizer, width, bytes);
+void MeasureRows(const std::string& optimizer, int64_t width, size_t bytes, bool table,
+                 int rounds) {
+  Rows rows(optimizer, width, bytes, table);
   std::vector<double> rates[3];
   for (int round = 0; round <= rounds; ++round) {
     const double rate[] = {rows.Push(), rows.Pull(), rows.Limit()};
     for (int i = 0; i < 3 && round > 0; ++i) rates[i].push_back(rate[i]);
   }
-  fmt::print("{:<17} {:>3} floats   {:>6.1f} million rows/s, {:>6.1f} pulled; array {:>6.1f}\n",
-             optimizer, width, Median(rates[0]), Median(rates[1]), Median(rates[2]));
+  fmt::print(
+      "{:<17} {:>3} floats, {:<11}  {:>6.1f} million rows/s, {:>6.1f} pulled; array {:>6.1f}\n",
+      optimizer, width, table ? "table" : "dense range", Median(rates[0]), Median(rates[1]),
+      Median(rates[2]));
 }
 
 }  // namespace
@@ -269,7 +293,9 @@ int main(int argc, char** argv) {
     if (rows) {
       if ((*cohort::Optimizers().Find(optimizer->name))->is_whole) continue;
       for (const int64_t width : {8, 16, 32, 64, 128}) {
-        cohort::bench::MeasureRows(optimizer->name, width, megabytes << 20, rounds);
+        for (const bool table : {false, true}) {
+          cohort::bench::MeasureRows(optimizer->name, width, megabytes << 20, table, rounds);
+        }
       }
       continue;
     }
