@@ -73,13 +73,12 @@ std::optional<double> ExportedValue(const std::string& directory, const std::str
 // checkpoint.
 absl::Status AppendTable(const CheckpointReader& reader, const LogicalTensor& tensor, bool keys,
                          SafetensorsWriter* writer) {
-  std::vector<std::string> slots;
-  if (!tensor.slot.empty()) slots.push_back(tensor.slot);
+  const std::string slots[] = {tensor.slot};
   std::vector<int64_t> numbers;
   return reader.ReadTable(
-      tensor.variable, slots, tensor.dtype, 0, static_cast<uint64_t>(kTableRows),
+      tensor.variable, kKeysSlot, slots, 0, static_cast<uint64_t>(kTableRows),
       [&](std::span<const int64_t> rows, std::span<const std::span<const uint8_t>> tensors) {
-        if (!keys) return writer->Append(tensors.back().data(), tensors.back().size());
+        if (!keys) return writer->Append(tensors[0].data(), tensors[0].size());
         numbers.clear();
         for (const int64_t row : rows) numbers.push_back(KeyOfRow(row));
         return writer->Append(reinterpret_cast<const uint8_t*>(numbers.data()),

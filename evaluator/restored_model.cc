@@ -6,6 +6,7 @@
 
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint_reader.h"
+#include "common/checkpoint/shard_names.h"
 #include "common/optimizers/optimizer_rules.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/parameter_server.pb.h"
@@ -59,13 +60,15 @@ absl::Status RestoredModel::Restore(const CheckpointReader& reader, bool average
     COHORT_ASSIGN_OR_RETURN(variables_, VariablesOf(program, &reader.manifest().layout()));
     COHORT_ASSIGN_OR_RETURN(access_, variables_->ForProgram(program));
   }
-  COHORT_RETURN_IF_ERROR(
-      variables_->tablet()->FillTables([&](const ShardInfo& shard, Tablet::RowAdder add) {
-        return reader.ReadTable(shard.variable, {}, shard.dtype, 0,
-                                static_cast<uint64_t>(shard.rows), [&](auto rows, auto tensors) {
-                                  if (on_progress) on_progress();
-                                  return add(rows, tensors);
-                                });
+  COHORT_RETURN_IF_ERROR(variables_->tablet()->FillTables(
+      [&](const ShardInfo& shard, Tablet::RowAdder add, Tablet::RowAdder /*add_counts*/) {
+        const std::string slots[] = {SlotToRead(reader, shard.variable, averages)};
+        const auto add_and_report = [&](auto rows, auto tensors) {
+          if (on_progress) on_progress();
+          return add(rows, tensors);
+        };
+        return reader.ReadTable(shard.variable, kKeysSlot, slots, 0,
+                                static_cast<uint64_t>(shard.rows), add_and_report);
       }));
   return variables_->tablet()->Fill(
       [&](const ShardInfo& shard, int, int64_t row, int64_t rows, std::span<uint8_t> out) {

@@ -135,13 +135,15 @@ absl::Status TabletBuilder::Restore(const v1::AssignTablets& assign, TabletSet* 
                                      static_cast<uint64_t>(info.row_begin + row),
                                      static_cast<uint64_t>(rows), out);
         });
-    read.Update(tablet->FillTables([&](const ShardInfo& info, Tablet::RowAdder add) {
-      return (*source)->ReadTable(info, [&](auto rows, auto tensors) {
-        bytes += rows.size() * info.row_bytes() * (1 + info.slots.size());
-        COHORT_RETURN_IF_ERROR(progress(bytes));
-        return add(rows, tensors);
-      });
-    }));
+    read.Update(tablet->FillTables(
+        [&](const ShardInfo& info, Tablet::RowAdder add, Tablet::RowAdder add_counts) {
+          const auto add_and_report = [&](auto rows, auto tensors) {
+            bytes += rows.size() * info.row_bytes() * (1 + info.slots.size());
+            COHORT_RETURN_IF_ERROR(progress(bytes));
+            return add(rows, tensors);
+          };
+          return (*source)->ReadTable(info, add_and_report, add_counts);
+        }));
     COHORT_RETURN_IF_ERROR(Annotate(read, assign.restore_from()));
     auto start = (*source)->Tablet(assign.layout(), tablet->number());
     COHORT_RETURN_IF_ERROR(Annotate(start.status(), assign.restore_from()));

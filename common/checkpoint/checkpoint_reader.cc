@@ -37,12 +37,13 @@ std::string DirectoryOf(const std::string& path) {
 // A piece must have the dtype and the dims that the variable's rows have.
 absl::Status CheckPiece(const LogicalTensor& tensor, const ShardTensorName& name,
                         const TensorInfo& info) {
-  const DType dtype = IsTable(tensor.dims) && name.slot == kKeysSlot ? DType::kInt64 : tensor.dtype;
+  const DType dtype =
+      IsTable(tensor.dims) && IsSlotOfTable(name.slot) ? DType::kInt64 : tensor.dtype;
   if (info.dtype != dtype) {
     return DataLoss("tensor \"{}\" has dtype {}, its variable {}", info.name, DTypeName(info.dtype),
                     DTypeName(dtype));
   }
-  const bool keys = IsTable(tensor.dims) && name.slot == kKeysSlot;
+  const bool keys = IsTable(tensor.dims) && IsSlotOfTable(name.slot);
   Dims expected = PieceDims(tensor.dims, name.row_end - name.row_begin);
   if (IsTable(tensor.dims) && !info.dims.empty()) expected[0] = info.dims[0];
   if (keys) expected.resize(1);
@@ -127,7 +128,7 @@ absl::Status CheckpointReader::AddFile(const std::string& path) {
       tensor.slot = name->slot;
       tensor.dtype = variable->second.dtype;
       tensor.dims = variable->second.dims;
-      if (IsTable(tensor.dims) && tensor.slot == kKeysSlot) {
+      if (IsTable(tensor.dims) && IsSlotOfTable(tensor.slot)) {
         tensor.dtype = DType::kInt64;
         tensor.dims.resize(1);
       }
@@ -171,19 +172,20 @@ uint64_t CheckpointReader::TableSize(const std::string& variable) const {
   return rows;
 }
 
-absl::Status CheckpointReader::ReadTable(const std::string& variable,
-                                         std::span<const std::string> slots, DType dtype,
-                                         uint64_t row_begin, uint64_t rows, RowAdder add) const {
-  const LogicalTensor* const keys = Find(variable, kKeysSlot);
-  std::vector<const LogicalTensor*> tensors = {Find(variable, "")};
-  for (const std::string& slot : slots) tensors.push_back(Find(variable, slot));
-  for (const LogicalTensor* tensor : tensors) {
-    if (keys != nullptr && tensor != nullptr && IsTable(tensor->dims) &&
-        tensor->pieces.size() == keys->pieces.size() && tensor->dtype == dtype) {
+absl::Status CheckpointReader::ReadTable(const std::string& variable, const std::string& keys_slot,
+                                         std::span<const std::string> slots, uint64_t row_begin,
+                                         uint64_t rows, RowAdder add) const {
+  const LogicalTensor* const keys = Find(variable, keys_slot);
+  if (keys == nullptr) return absl::OkStatus();
+  std::vector<const LogicalTensor*> tensors;
+  for (const std::string& slot : slots) {
+    tensors.push_back(Find(variable, slot));
+    if (tensors.back() != nullptr && IsTable(tensors.back()->dims) &&
+        tensors.back()->pieces.size() == keys->pieces.size()) {
       continue;
     }
-    return NotFound("{} has no table \"{}\" of {} with {} slots", IdOf(*manifest_).ToString(),
-                    variable, DTypeName(dtype), slots.size());
+    return NotFound("{} has no slot \"{}\" of the table \"{}\"", IdOf(*manifest_).ToString(), slot,
+                    variable);
   }
   const uint64_t row_end = row_begin + rows;
   for (size_t p = 0; p < keys->pieces.size(); ++p) {

@@ -79,14 +79,16 @@ class CheckpointReader {
   // NotFound (no such tensor), InvalidArgument (another dtype or row size), OutOfRange.
   absl::Status ReadRows(const std::string& variable, const std::string& slot, DType dtype,
                         uint64_t row_begin, uint64_t rows, std::span<uint8_t> out) const;
-  // Gives those of rows [row_begin, row_begin + rows) of a table without bounds that exist to
-  // `add`(rows from row_begin on, their values and slots), ascending, in pieces. Errors: NotFound
-  // (no such table or slot), InvalidArgument (another dtype), DataLoss (keys that do not ascend by
-  // their rows or lie outside of their piece); those of `add`.
+  // Gives those of rows [row_begin, row_begin + rows) of a table without bounds that `keys_slot`
+  // has the keys of to `add`(rows from row_begin on, their items in these slots; "": the values),
+  // ascending, in pieces. Nothing if there is no such slot of keys. Errors: NotFound (no such
+  // slot), DataLoss (keys that do not ascend by their rows or lie outside of their piece); those of
+  // `add`.
   using RowAdder = absl::FunctionRef<absl::Status(std::span<const int64_t>,
                                                   std::span<const std::span<const uint8_t>>)>;
-  absl::Status ReadTable(const std::string& variable, std::span<const std::string> slots,
-                         DType dtype, uint64_t row_begin, uint64_t rows, RowAdder add) const;
+  absl::Status ReadTable(const std::string& variable, const std::string& keys_slot,
+                         std::span<const std::string> slots, uint64_t row_begin, uint64_t rows,
+                         RowAdder add) const;
   // The rows of a table without bounds that exist.
   uint64_t TableSize(const std::string& variable) const;
   // The whole logical tensor.

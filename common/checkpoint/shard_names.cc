@@ -66,6 +66,11 @@ absl::Status CheckSlotName(std::string_view slot) {
   return absl::OkStatus();
 }
 
+bool IsSlotOfTable(std::string_view slot) {
+  return slot == kKeysSlot || slot == kUpdatedSlot || slot == kCountedKeysSlot ||
+         slot == kCountsSlot || slot == kCountedSlot;
+}
+
 uint64_t RowsOf(std::span<const int64_t> dims) {
   return dims.empty() ? 1 : static_cast<uint64_t>(dims[0]);
 }

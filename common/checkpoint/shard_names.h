@@ -42,8 +42,15 @@ struct ShardTensorName {
 absl::Status CheckVariableName(std::string_view variable);
 absl::Status CheckSlotName(std::string_view slot);
 
-// The slot of a table's keys.
+// The slots of a table: the keys of its rows and when each was updated; the keys of rows that are
+// not admitted yet, how often updates have named each, and when the last did.
 inline constexpr char kKeysSlot[] = "keys";
+inline constexpr char kUpdatedSlot[] = "updated";
+inline constexpr char kCountedKeysSlot[] = "counted_keys";
+inline constexpr char kCountsSlot[] = "counts";
+inline constexpr char kCountedSlot[] = "counted";
+// True for these: int64, one number for each row.
+bool IsSlotOfTable(std::string_view slot);
 
 // The number of rows of a tensor with these dims: dims[0], or 1 for a scalar.
 uint64_t RowsOf(std::span<const int64_t> dims);

@@ -1,5 +1,6 @@
 #include "common/tablet/checkpoint_store.h"
 
+#include <absl/functional/function_ref.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -31,12 +32,16 @@ class CheckpointSource : public ShardSource {
                         uint64_t row_begin, uint64_t rows, std::span<uint8_t> out) override {
     return reader_->ReadRows(variable, slot, dtype, row_begin, rows, out);
   }
-  absl::Status ReadTable(const ShardInfo& shard, cohort::Tablet::RowAdder add) override {
-    std::vector<std::string> slots;
+  absl::Status ReadTable(const ShardInfo& shard, cohort::Tablet::RowAdder add,
+                         cohort::Tablet::RowAdder add_counts) override {
+    std::vector<std::string> slots = {""};
     for (const SlotInfo& slot : shard.slots) slots.push_back(slot.name);
-    return reader_->ReadTable(shard.variable, slots, shard.dtype,
-                              static_cast<uint64_t>(shard.row_begin),
-                              static_cast<uint64_t>(shard.rows), add);
+    if (reader_->Find(shard.variable, kUpdatedSlot) != nullptr) slots.push_back(kUpdatedSlot);
+    const auto begin = static_cast<uint64_t>(shard.row_begin);
+    const auto rows = static_cast<uint64_t>(shard.rows);
+    COHORT_RETURN_IF_ERROR(reader_->ReadTable(shard.variable, kKeysSlot, slots, begin, rows, add));
+    const std::string counts[] = {kCountsSlot, kCountedSlot};
+    return reader_->ReadTable(shard.variable, kCountedKeysSlot, counts, begin, rows, add_counts);
   }
   absl::StatusOr<RestoredTablet> Tablet(const v1::Layout& layout, uint32_t tablet) override {
     return RestoreTablet(reader_->manifest(), layout, tablet);
@@ -67,27 +72,44 @@ class FileOfValues : public InitialValues {
   const std::unique_ptr<SafetensorsReader> reader_;
 };
 
-// The rows of a table that exist, in the order in which files have them.
-struct PlacedRow {
-  int64_t row = 0;  // its number in the shard
-  int64_t place = 0;
-};
+// The tensors of a shard beside its slots.
+constexpr int kValues = -1;
+constexpr int kKeys = -2;  // a table: these, one number for each row
+constexpr int kUpdated = -3;
+constexpr int kCountedKeys = -4;  // and these, for each row that is not admitted
+constexpr int kCounts = -5;
+constexpr int kCounted = -6;
 
-std::vector<PlacedRow> SortedRows(const ShardSnapshot& shard) {
-  std::vector<PlacedRow> rows;
+bool IsOfTable(int slot) { return slot <= kKeys; }
+
+// The rows of a table that exist at the clock of the snapshot, ascending: (row, place).
+std::vector<std::pair<int64_t, int64_t>> SortedRows(const ShardSnapshot& shard) {
+  std::vector<std::pair<int64_t, int64_t>> rows;
   for (const ShardBlock& block : shard.blocks) {
     const auto* const names = reinterpret_cast<const int64_t*>(block.names->data());
+    const auto* const clocks =
+        block.clocks ? reinterpret_cast<const uint64_t*>(block.clocks->data()) : nullptr;
     for (int64_t i = 0; i < block.rows; ++i) {
-      if (names[i] >= 0) rows.push_back({names[i], block.row_begin + i});
+      if (names[i] < 0) continue;
+      if (clocks != nullptr && shard.rules->IsGone(clocks[i], shard.clock)) continue;
+      rows.emplace_back(names[i], block.row_begin + i);
     }
   }
-  std::ranges::sort(rows, {}, &PlacedRow::row);
+  std::ranges::sort(rows);
   return rows;
 }
 
-// The tensors of a shard: its values, its slots and, of a table, the keys of its rows.
-constexpr int kValues = -1;
-constexpr int kKeys = -2;
+// The rows that are counted and not gone at the clock of the snapshot, ascending.
+std::vector<std::pair<int64_t, RowCount>> SortedCounts(const ShardSnapshot& shard) {
+  std::vector<std::pair<int64_t, RowCount>> rows;
+  for (const auto& part : shard.counts) {
+    for (const auto& [row, count] : *part) {
+      if (!shard.rules->IsGone(count.updated, shard.clock)) rows.emplace_back(row, count);
+    }
+  }
+  std::ranges::sort(rows, {}, [](const auto& row) { return row.first; });
+  return rows;
+}
 
 // Calls visit(shard, slot) for every tensor of the job in the order of the file.
 template <typename Visit>
@@ -95,8 +117,10 @@ absl::Status ForEachTensor(SnapshotJob* job, const Visit& visit) {
   for (TabletSnapshot& tablet : job->tablets) {
     for (ShardSnapshot& shard : tablet.shards) {
       if (shard.info->rows == 0) continue;
-      for (int slot = shard.info->is_table() ? kKeys : kValues;
+      for (int slot = shard.info->is_table() ? kCounted : kValues;
            slot < static_cast<int>(shard.info->slots.size()); ++slot) {
+        if (slot == kUpdated && !shard.rules->needs_clocks()) continue;
+        if (slot <= kCountedKeys && shard.rules->min_count < 2) continue;
         COHORT_RETURN_IF_ERROR(visit(shard, slot));
       }
     }
@@ -110,16 +134,16 @@ SafetensorsWriter::Entry EntryOf(const ShardSnapshot& shard, int slot) {
   name.variable = info.variable;
   if (slot >= 0) name.slot = info.slots[static_cast<size_t>(slot)].name;
   if (slot == kKeys) name.slot = kKeysSlot;
+  if (slot == kUpdated) name.slot = kUpdatedSlot;
+  if (slot == kCountedKeys) name.slot = kCountedKeysSlot;
+  if (slot == kCounts) name.slot = kCountsSlot;
+  if (slot == kCounted) name.slot = kCountedSlot;
   name.row_begin = static_cast<uint64_t>(info.row_begin);
   name.row_end = static_cast<uint64_t>(info.row_begin + info.rows);
   if (info.is_table()) {
-    uint64_t rows = 0;
-    for (const ShardBlock& block : shard.blocks) {
-      const auto* const names = reinterpret_cast<const int64_t*>(block.names->data());
-      rows += static_cast<uint64_t>(
-          std::count_if(names, names + block.rows, [](int64_t row) { return row >= 0; }));
-    }
-    if (slot == kKeys) return {name.ToString(), DType::kInt64, {static_cast<int64_t>(rows)}};
+    const size_t rows =
+        slot <= kCountedKeys ? SortedCounts(shard).size() : SortedRows(shard).size();
+    if (IsOfTable(slot)) return {name.ToString(), DType::kInt64, {static_cast<int64_t>(rows)}};
     return {name.ToString(), info.dtype, PieceDims(info.dims, rows)};
   }
   return {name.ToString(), info.dtype, PieceDims(info.dims, static_cast<uint64_t>(info.rows))};
@@ -139,38 +163,56 @@ absl::Status WriteTensor(SnapshotJob* job, ShardSnapshot* shard, int slot,
   return absl::OkStatus();
 }
 
-// The rows are gathered in pieces. Their blocks stay until all tensors are written.
-absl::Status WriteTable(SnapshotJob* job, const ShardSnapshot& shard, int slot,
-                        SafetensorsWriter* writer) {
-  const size_t bytes = slot == kKeys ? sizeof(int64_t) : shard.info->row_bytes();
-  const std::vector<PlacedRow> rows = SortedRows(shard);
+// Writes `count` items, which `copy`(index, to) gathers, in pieces.
+absl::Status WriteItems(SnapshotJob* job, size_t count, size_t bytes, SafetensorsWriter* writer,
+                        absl::FunctionRef<void(size_t, uint8_t*)> copy) {
   std::vector<uint8_t> piece;
   const size_t most = std::max<size_t>(1, ShardOptions::kBlockBytes / bytes);
-  for (size_t begin = 0; begin < rows.size(); begin += most) {
+  for (size_t begin = 0; begin < count; begin += most) {
     if (job->cancelled.load(std::memory_order_relaxed)) {
       return Cancelled("cut {} was dropped", job->cut);
     }
-    const size_t count = std::min(most, rows.size() - begin);
-    piece.resize(count * bytes);
-    for (size_t i = 0; i < count; ++i) {
-      const PlacedRow& row = rows[begin + i];
-      const int64_t key = KeyOfRow(shard.info->row_begin + row.row);
-      const auto in_block = [&](const ShardBlock& block) {
-        const BufferRef& buffer = slot == kValues ? block.values : block.slots[slot];
-        return buffer->data() + static_cast<size_t>(row.place - block.row_begin) * bytes;
-      };
-      // All blocks have the same number of places.
-      const auto at = static_cast<size_t>(row.place / shard.blocks.front().rows);
-      std::memcpy(
-          piece.data() + i * bytes,
-          slot == kKeys ? reinterpret_cast<const uint8_t*>(&key) : in_block(shard.blocks[at]),
-          bytes);
-    }
+    piece.resize(std::min(most, count - begin) * bytes);
+    for (size_t i = 0; i * bytes < piece.size(); ++i) copy(begin + i, piece.data() + i * bytes);
     COHORT_RETURN_IF_ERROR(writer->Append(piece.data(), piece.size()));
     job->Wrote(piece.size());
   }
   COHORT_CRASH_POINT("ps.snapshot.writing");
   return absl::OkStatus();
+}
+
+absl::Status WriteCounts(SnapshotJob* job, const ShardSnapshot& shard, int slot,
+                         SafetensorsWriter* writer) {
+  const auto rows = SortedCounts(shard);
+  return WriteItems(job, rows.size(), sizeof(int64_t), writer, [&](size_t i, uint8_t* to) {
+    const auto& [row, count] = rows[i];
+    const int64_t number = slot == kCountedKeys ? KeyOfRow(shard.info->row_begin + row)
+                           : slot == kCounts    ? static_cast<int64_t>(count.count)
+                                                : static_cast<int64_t>(count.updated);
+    std::memcpy(to, &number, sizeof(number));
+  });
+}
+
+// The blocks stay until all tensors are written.
+absl::Status WriteTable(SnapshotJob* job, const ShardSnapshot& shard, int slot,
+                        SafetensorsWriter* writer) {
+  if (slot <= kCountedKeys) return WriteCounts(job, shard, slot, writer);
+  const auto rows = SortedRows(shard);
+  const size_t bytes = IsOfTable(slot) ? sizeof(int64_t) : shard.info->row_bytes();
+  return WriteItems(job, rows.size(), bytes, writer, [&](size_t i, uint8_t* to) {
+    const auto& [row, place] = rows[i];
+    if (slot == kKeys) {
+      const int64_t key = KeyOfRow(shard.info->row_begin + row);
+      std::memcpy(to, &key, sizeof(key));
+      return;
+    }
+    // All blocks have the same number of places.
+    const ShardBlock& block = shard.blocks[static_cast<size_t>(place / shard.blocks.front().rows)];
+    const BufferRef& buffer = slot == kUpdated  ? block.clocks
+                              : slot == kValues ? block.values
+                                                : block.slots[slot];
+    std::memcpy(to, buffer->data() + static_cast<size_t>(place - block.row_begin) * bytes, bytes);
+  });
 }
 
 // Creates only the directory of this checkpoint. If the directory of all checkpoints is gone, a new

@@ -55,6 +55,26 @@ std::span<const int64_t> KeysOf(std::span<const uint8_t> bytes) {
   return {reinterpret_cast<const int64_t*>(bytes.data()), bytes.size() / sizeof(int64_t)};
 }
 
+// Makes `entry` one of the rows that have places. `memory` holds its values if some have none.
+void DropUnplaced(size_t row_bytes, std::vector<int64_t>* places, PushEntryView* entry,
+                  std::vector<uint8_t>* memory) {
+  if (std::ranges::find(*places, TableRows::kNoPlace) != places->end()) {
+    size_t kept = 0;
+    memory->resize(places->size() * row_bytes);
+    for (size_t i = 0; i < places->size(); ++i) {
+      if ((*places)[i] == TableRows::kNoPlace) continue;
+      std::memcpy(memory->data() + kept * row_bytes, entry->values.data() + i * row_bytes,
+                  row_bytes);
+      (*places)[kept++] = (*places)[i];
+    }
+    places->resize(kept);
+    entry->values = {memory->data(), kept * row_bytes};
+  }
+  entry->count = places->size();
+  entry->keys = {reinterpret_cast<const uint8_t*>(places->data()),
+                 places->size() * sizeof(int64_t)};
+}
+
 absl::StatusOr<ShardInfo> MakeInfo(const v1::Layout& layout, const v1::ShardSpec& spec) {
   if (spec.variable() >= static_cast<uint32_t>(layout.variables_size())) {
     return InvalidArgument("layout: shard {} is of variable {} of {}", spec.shard(),
@@ -121,7 +141,9 @@ absl::StatusOr<std::unique_ptr<Shard>> Shard::Create(const v1::Layout& layout,
         Initializer initializer,
         Initializer::Create(layout.variables(static_cast<int>(spec.variable())).initializer(),
                             shard->info_->variable));
-    shard->table_.emplace(shard->info_, std::move(initializer), &shard->blocks_);
+    const TableRules rules(layout.variables(static_cast<int>(spec.variable())).table(),
+                           shard->info_->rows, kTableRows);
+    shard->table_.emplace(shard->info_, rules, std::move(initializer), &shard->blocks_);
   }
   return shard;
 }
@@ -133,12 +155,28 @@ bool Shard::Apply(std::span<const PushEntryView> entries, double weight, uint64_
   }
   // The rule and the blocks know rows by their places.
   std::vector<std::vector<int64_t>> places(entries.size());
+  std::vector<std::vector<uint8_t>> admitted(entries.size());
   std::vector<PushEntryView> placed(entries.begin(), entries.end());
+  std::vector<int64_t> updated;
   for (size_t i = 0; i < entries.size(); ++i) {
-    table_->FindOrMake(KeysOf(entries[i].keys), &places[i]);
-    placed[i].keys = {reinterpret_cast<const uint8_t*>(places[i].data()), entries[i].keys.size()};
+    table_->FindOrMake(KeysOf(entries[i].keys), clock_, &places[i]);
+    DropUnplaced(info_->row_bytes(), &places[i], &placed[i], &admitted[i]);
+    updated.insert(updated.end(), places[i].begin(), places[i].end());
   }
-  return ApplyPush(placed, weight, step, rule_, &blocks_, scratch);
+  const bool non_finite = ApplyPush(placed, weight, step, rule_, &blocks_, scratch);
+  table_->EndUpdate(updated, clock_);
+  return non_finite;
+}
+
+ShardSnapshot Shard::Snapshot() {
+  ShardSnapshot snapshot;
+  snapshot.info = info_;
+  snapshot.blocks = blocks_.Snapshot();
+  if (!table_.has_value()) return snapshot;
+  snapshot.rules = table_->rules();
+  snapshot.counts = table_->counts();
+  snapshot.clock = clock_;
+  return snapshot;
 }
 
 absl::Status Shard::Initialize(const v1::InitializerSpec& spec) {
@@ -244,7 +282,7 @@ uint64_t Shard::BytesToCopy(std::span<const PushEntryView> entries) const {
   for (const PushEntryView& entry : entries) {
     std::span<const int64_t> keys = KeysOf(entry.keys);
     if (table_.has_value()) {
-      table_->Find(keys, &places);
+      table_->Find(keys, clock_, &places);
       std::erase(places, TableRows::kNoPlace);
       keys = places;
     }
@@ -311,7 +349,7 @@ void Shard::GatherFromTable(const PullEntryView& entry, std::span<const int64_t>
                             uint8_t* out) const {
   const size_t row_bytes = info_->row_bytes();
   std::vector<int64_t> places;
-  table_->Find(keys, &places);
+  table_->Find(keys, clock_, &places);
   for (size_t i = 0; i < keys.size(); ++i) {
     if (i + kRowsAhead < keys.size() && places[i + kRowsAhead] != TableRows::kNoPlace) {
       blocks_.Prefetch(places[i + kRowsAhead]);
@@ -326,15 +364,31 @@ void Shard::GatherFromTable(const PullEntryView& entry, std::span<const int64_t>
   }
 }
 
-absl::Status Shard::AddRows(std::span<const int64_t> rows,
-                            std::span<const std::span<const uint8_t>> tensors) {
+absl::Status Shard::CheckRows(std::span<const int64_t> rows) const {
   for (const int64_t row : rows) {
     if (row < 0 || row >= info_->rows) {
       return InvalidArgument("shard {} ({}): row {} is not one of its {} rows", info_->shard,
                              info_->variable, row, info_->rows);
     }
   }
-  table_->Add(rows, tensors);
+  return absl::OkStatus();
+}
+
+absl::Status Shard::AddRows(std::span<const int64_t> rows,
+                            std::span<const std::span<const uint8_t>> tensors) {
+  COHORT_RETURN_IF_ERROR(CheckRows(rows));
+  table_->Add(rows, tensors, clock_);
+  return absl::OkStatus();
+}
+
+absl::Status Shard::AddCounts(std::span<const int64_t> rows,
+                              std::span<const std::span<const uint8_t>> tensors) {
+  COHORT_RETURN_IF_ERROR(CheckRows(rows));
+  const auto numbers = [](std::span<const uint8_t> bytes) {
+    return std::span(reinterpret_cast<const uint64_t*>(bytes.data()),
+                     bytes.size() / sizeof(uint64_t));
+  };
+  table_->AddCounts(rows, numbers(tensors[0]), numbers(tensors[1]));
   return absl::OkStatus();
 }
 

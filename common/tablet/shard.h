@@ -30,6 +30,10 @@ class ShardSpec;
 struct ShardSnapshot {
   std::shared_ptr<const ShardInfo> info;
   std::vector<ShardBlock> blocks;
+  // A table: the rows that are not admitted yet, and the clock of the snapshot.
+  std::optional<TableRules> rules;
+  TableRows::AllCounts counts;
+  uint64_t clock = 0;
 };
 
 // A contiguous range of a variable's rows with its optimizer slots: all of them, or those of a
@@ -49,10 +53,16 @@ class Shard {
   // See ShardBlocks::Overwrite.
   absl::Status Overwrite(ShardBlocks::Filler fill) { return blocks_.Overwrite(fill); }
 
+  // Sets the clock of TableRules.
+  void SetClock(uint64_t clock) { clock_ = clock; }
   // A table: adds rows that do not exist, with their values and slots; see TableRows::Add. Errors:
   // InvalidArgument for a row outside of the shard.
   absl::Status AddRows(std::span<const int64_t> rows,
                        std::span<const std::span<const uint8_t>> tensors);
+  // A table: adds counts of rows that are not admitted; see TableRows::AddCounts. Errors: those of
+  // AddRows.
+  absl::Status AddCounts(std::span<const int64_t> rows,
+                         std::span<const std::span<const uint8_t>> tensors);
 
   // Checks that all entries of one push for this shard fit together: sizes, keys, one kind, a dense
   // gradient complete and in order. Errors: InvalidArgument that names the shard and the reason.
@@ -74,7 +84,7 @@ class Shard {
   uint64_t bytes() const {
     return static_cast<uint64_t>(blocks_.rows()) * info_->row_bytes() * (1 + info_->slots.size());
   }
-  ShardSnapshot Snapshot() { return {info_, blocks_.Snapshot()}; }
+  ShardSnapshot Snapshot();
   // The memory that these entries, which have passed CheckPush, would take because a snapshot
   // shares what they change. No entries: a sum of all rows.
   uint64_t BytesToCopy(std::span<const PushEntryView> entries) const;
@@ -105,11 +115,13 @@ class Shard {
                 std::vector<PayloadSlice>* payload) const;
   void GatherFromTable(const PullEntryView& entry, std::span<const int64_t> keys,
                        uint8_t* out) const;
+  absl::Status CheckRows(std::span<const int64_t> rows) const;
 
   const std::shared_ptr<const ShardInfo> info_;
   const OptimizerRule* const rule_;  // null if the variable is not trainable
   const std::optional<size_t> average_;
   ShardBlocks blocks_;
+  uint64_t clock_ = 0;
   std::optional<TableRows> table_;  // nothing: all rows exist, each at the place of its number
 };
 

@@ -68,10 +68,19 @@ void ShardBlocks::AddBlock() {
   blocks_.push_back(std::move(block));
 }
 
-void ShardBlocks::SetRowAt(int64_t place, int64_t row) {
+void ShardBlocks::SetAt(BufferRef* numbers, int64_t place, int64_t value) {
+  if (!numbers->unique()) *numbers = CopyOf(*numbers);
+  auto* const all = reinterpret_cast<int64_t*>((*numbers)->data());
+  all[place & ((int64_t{1} << block_shift_) - 1)] = value;
+}
+
+void ShardBlocks::SetClockAt(int64_t place, uint64_t clock) {
   ShardBlock* const block = MutableBlockOf(place);
-  if (!block->names.unique()) block->names = CopyOf(block->names);
-  reinterpret_cast<int64_t*>(block->names->data())[place - block->row_begin] = row;
+  if (!block->clocks) {
+    block->clocks = pool_->Allocate(block->names->size());
+    std::memset(block->clocks->data(), 0, block->clocks->size());
+  }
+  SetAt(&block->clocks, place, static_cast<int64_t>(clock));
 }
 
 void ShardBlocks::PlaceInNextRun(std::vector<BufferRef>* parts) {

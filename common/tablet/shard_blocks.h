@@ -67,7 +67,8 @@ struct ShardBlock {
   int64_t rows = 0;
   BufferRef values;
   BufferRef slots[kMaxSlots];
-  BufferRef names;  // a table: int64, the row of the shard at each place; -1: none
+  BufferRef names;   // a table: int64, the row of the shard at each place; -1: none
+  BufferRef clocks;  // a table: uint64, when each row was updated; none before SetClockAt
 };
 
 // The memory of one shard: its values and slots, in blocks of about a megabyte, copied on write.
@@ -82,8 +83,13 @@ class ShardBlocks {
 
   // A table: adds a block of places, none of which has a row.
   void AddBlock();
-  // A table: the place has a row of the shard now.
-  void SetRowAt(int64_t place, int64_t row);
+  // A table: the row of the shard at a place, -1: none, and when it was updated.
+  int64_t RowAt(int64_t place) const { return At(BlockOf(place).names, place); }
+  void SetRowAt(int64_t place, int64_t row) { SetAt(&MutableBlockOf(place)->names, place, row); }
+  uint64_t ClockAt(int64_t place) const {
+    return static_cast<uint64_t>(At(BlockOf(place).clocks, place));
+  }
+  void SetClockAt(int64_t place, uint64_t clock);
   // Rows, or places, in all blocks. Thread-safe.
   int64_t rows() const { return rows_.load(std::memory_order_relaxed); }
 
@@ -148,6 +154,12 @@ class ShardBlocks {
   // Values take the place of shared ones.
   void TakeValues(ShardBlock* block, BufferRef values);
   BufferRef CopyOf(const BufferRef& buffer);
+  // A number of each place of a block.
+  int64_t At(const BufferRef& numbers, int64_t place) const {
+    return reinterpret_cast<const int64_t*>(
+        numbers->data())[place & ((int64_t{1} << block_shift_) - 1)];
+  }
+  void SetAt(BufferRef* numbers, int64_t place, int64_t value);
   bool SharesValues(const ShardBlock& block) const;
   uint64_t SharedBytes(const ShardBlock& block) const;
   size_t values_bytes() const { return static_cast<size_t>(rows()) * info_->row_bytes(); }

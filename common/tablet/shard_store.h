@@ -27,8 +27,10 @@ class ShardSource {
   // Reads rows [row_begin, row_begin + rows) of a variable (slot "") or of one of its slots.
   virtual absl::Status ReadRows(const std::string& variable, const std::string& slot, DType dtype,
                                 uint64_t row_begin, uint64_t rows, std::span<uint8_t> out) = 0;
-  // Gives the rows that a shard of a table without bounds has to `add`, in pieces.
-  virtual absl::Status ReadTable(const ShardInfo& shard, cohort::Tablet::RowAdder /*add*/) {
+  // Gives the rows that a shard of a table without bounds has to `add`, in pieces, and what is
+  // known of others to `add_counts`; see Tablet::FillTables.
+  virtual absl::Status ReadTable(const ShardInfo& shard, cohort::Tablet::RowAdder /*add*/,
+                                 cohort::Tablet::RowAdder /*add_counts*/) {
     return absl::UnimplementedError("this store has no tables: " + shard.variable);
   }
   // The updates that a tablet of `layout` has applied.

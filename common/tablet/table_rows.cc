@@ -1,13 +1,19 @@
 #include "common/tablet/table_rows.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <tuple>
 
 #include "common/tensor/table_rows.h"
+#include "proto/parameter_server.pb.h"
 
 namespace cohort {
 namespace {
 
 constexpr size_t kAhead = 8;
+// RemoveOldest removes this part of the most rows, so that it happens rarely.
+constexpr uint64_t kRemovedPart = 16;
 
 void SetAll(DType dtype, double value, uint8_t* out, int64_t elements) {
   if (dtype == DType::kFloat32) {
@@ -17,43 +23,119 @@ void SetAll(DType dtype, double value, uint8_t* out, int64_t elements) {
   }
 }
 
+template <typename T>
+double SquaresOf(const uint8_t* values, int64_t elements) {
+  double squares = 0;
+  const auto* const numbers = reinterpret_cast<const T*>(values);
+  for (int64_t i = 0; i < elements; ++i) {
+    squares += static_cast<double>(numbers[i]) * static_cast<double>(numbers[i]);
+  }
+  return squares;
+}
+
+// A number in [0, 1), by SplitMix64's mix.
+double Draw(uint64_t seed, int64_t row, uint64_t clock) {
+  uint64_t x = seed + 0x9e3779b97f4a7c15 * (static_cast<uint64_t>(row) + 1) + clock;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  x ^= x >> 31;
+  return static_cast<double>(x >> 11) * 0x1p-53;
+}
+
 }  // namespace
 
-void TableRows::Find(std::span<const int64_t> rows, std::vector<int64_t>* places) const {
+TableRules::TableRules(const v1::TableSpec& spec, int64_t rows, int64_t rows_of_all)
+    : min_count(spec.min_count()),
+      probability(spec.probability() > 0 ? spec.probability() : 1),
+      seed(spec.seed()),
+      evict_after(spec.evict_after_steps()),
+      evict_below_l2(spec.evict_below_l2()) {
+  if (spec.max_rows() == 0) return;
+  const double part = static_cast<double>(rows) / static_cast<double>(rows_of_all);
+  max_rows = static_cast<uint64_t>(std::ceil(part * static_cast<double>(spec.max_rows())));
+}
+
+TableRows::TableRows(std::shared_ptr<const ShardInfo> info, const TableRules& rules,
+                     Initializer initializer, ShardBlocks* blocks)
+    : info_(std::move(info)), rules_(rules), initializer_(std::move(initializer)), blocks_(blocks) {
+  for (std::shared_ptr<Counts>& part : counts_) part = std::make_shared<Counts>();
+}
+
+void TableRows::Find(std::span<const int64_t> rows, uint64_t clock,
+                     std::vector<int64_t>* places) const {
   places->resize(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) {
     if (i + kAhead < rows.size()) PartOf(rows[i + kAhead]).prefetch(rows[i + kAhead]);
     const Part& part = PartOf(rows[i]);
     const auto found = part.find(rows[i]);
-    (*places)[i] = found == part.end() ? kNoPlace : found->second;
+    int64_t& place = (*places)[i];
+    place = found == part.end() ? kNoPlace : found->second;
+    if (place == kNoPlace || rules_.evict_after == 0) continue;
+    if (rules_.IsGone(blocks_->ClockAt(place), clock)) place = kNoPlace;
   }
 }
 
-void TableRows::FindOrMake(std::span<const int64_t> rows, std::vector<int64_t>* places) {
-  Find(rows, places);
+void TableRows::FindOrMake(std::span<const int64_t> rows, uint64_t clock,
+                           std::vector<int64_t>* places) {
+  Find(rows, clock, places);
   for (size_t i = 0; i < rows.size(); ++i) {
     int64_t& place = (*places)[i];
     if (place != kNoPlace) continue;
-    const auto [made, is_new] = PartOf(rows[i]).try_emplace(rows[i], count_);
-    place = made->second;
-    if (!is_new) continue;  // the same row came before
-    Take(rows[i]);
-    const UpdateTarget target = blocks_->TargetInPlace(blocks_->MutableBlockOf(place));
-    const auto offset = static_cast<size_t>(place - blocks_->BlockOf(place).row_begin);
-    const auto row_at = [&](void* tensor) {
-      return static_cast<uint8_t*>(tensor) + offset * info_->row_bytes();
-    };
-    FirstValues(rows[i], row_at(target.variable_out));
-    for (size_t s = 0; s < info_->slots.size(); ++s) {
-      const SlotInfo& slot = info_->slots[s];
-      uint8_t* const out = row_at(target.slots_out[s]);
-      if (slot.is_copy) {
-        FirstValues(rows[i], out);
-      } else {
-        SetAll(info_->dtype, slot.initial_value, out, info_->row_elements);
+    const Part& part = PartOf(rows[i]);
+    if (const auto found = part.find(rows[i]); found != part.end()) {
+      // The same row came before in this update, or it is gone.
+      if (!rules_.IsGone(blocks_->ClockAt(found->second), clock)) {
+        place = found->second;
+        continue;
       }
+      Remove(found->second);
+    }
+    if (Admits(rows[i], clock)) place = Make(rows[i], clock);
+  }
+}
+
+TableRows::Counts& TableRows::CountsOf(int64_t row) {
+  std::shared_ptr<Counts>& part = counts_[static_cast<size_t>(row) % kParts];
+  if (part.use_count() > 1) part = std::make_shared<Counts>(*part);
+  return *part;
+}
+
+bool TableRows::Admits(int64_t row, uint64_t clock) {
+  if (rules_.min_count > 1) {
+    Counts& counts = CountsOf(row);
+    RowCount& known = counts[row];
+    if (rules_.IsGone(known.updated, clock)) known.count = 0;
+    known.updated = clock;
+    if (++known.count < rules_.min_count) return false;
+    if (rules_.probability >= 1 ||
+        Draw(rules_.seed, info_->row_begin + row, clock) < rules_.probability) {
+      counts.erase(row);
+      return true;
+    }
+    return false;
+  }
+  return rules_.probability >= 1 ||
+         Draw(rules_.seed, info_->row_begin + row, clock) < rules_.probability;
+}
+
+int64_t TableRows::Make(int64_t row, uint64_t clock) {
+  const int64_t place = Take(row, clock);
+  const UpdateTarget target = blocks_->TargetInPlace(blocks_->MutableBlockOf(place));
+  const auto offset = static_cast<size_t>(place - blocks_->BlockOf(place).row_begin);
+  const auto row_at = [&](void* tensor) {
+    return static_cast<uint8_t*>(tensor) + offset * info_->row_bytes();
+  };
+  FirstValues(row, row_at(target.variable_out));
+  for (size_t s = 0; s < info_->slots.size(); ++s) {
+    const SlotInfo& slot = info_->slots[s];
+    uint8_t* const out = row_at(target.slots_out[s]);
+    if (slot.is_copy) {
+      FirstValues(row, out);
+    } else {
+      SetAll(info_->dtype, slot.initial_value, out, info_->row_elements);
     }
   }
+  return place;
 }
 
 void TableRows::FirstValues(int64_t row, void* out) const {
@@ -62,26 +144,92 @@ void TableRows::FirstValues(int64_t row, void* out) const {
   initializer_.Fill(info_->dtype, begin, begin + static_cast<uint64_t>(info_->row_elements), out);
 }
 
+void TableRows::EndUpdate(std::span<const int64_t> places, uint64_t clock) {
+  for (const int64_t place : places) {
+    if (place == kNoPlace) continue;
+    if (rules_.needs_clocks()) blocks_->SetClockAt(place, clock);
+    if (rules_.evict_below_l2 > 0 && blocks_->RowAt(place) >= 0 && IsSmall(place)) Remove(place);
+  }
+  if (rules_.evict_after > 0) Sweep(2 * places.size() + 64, clock);
+  if (rules_.max_rows > 0 && size() > rules_.max_rows) RemoveOldest();
+}
+
+bool TableRows::IsSmall(int64_t place) const {
+  const ShardBlock& block = blocks_->BlockOf(place);
+  const uint8_t* const values =
+      block.values->data() + static_cast<size_t>(place - block.row_begin) * info_->row_bytes();
+  const double squares = info_->dtype == DType::kFloat32
+                             ? SquaresOf<float>(values, info_->row_elements)
+                             : SquaresOf<double>(values, info_->row_elements);
+  return squares < rules_.evict_below_l2 * rules_.evict_below_l2;
+}
+
+void TableRows::Sweep(size_t places, uint64_t clock) {
+  for (size_t i = 0; i < std::min(places, static_cast<size_t>(end_)); ++i) {
+    if (swept_ >= end_) swept_ = 0;
+    const int64_t place = swept_++;
+    if (blocks_->RowAt(place) >= 0 && rules_.IsGone(blocks_->ClockAt(place), clock)) Remove(place);
+  }
+  if (rules_.min_count < 2) return;
+  Counts& counts = CountsOf(static_cast<int64_t>(clock % kParts));
+  absl::erase_if(counts, [&](const auto& c) { return rules_.IsGone(c.second.updated, clock); });
+}
+
+void TableRows::RemoveOldest() {
+  std::vector<std::tuple<uint64_t, int64_t, int64_t>> rows;  // clock, row, place
+  for (int64_t place = 0; place < end_; ++place) {
+    const int64_t row = blocks_->RowAt(place);
+    if (row >= 0) rows.emplace_back(blocks_->ClockAt(place), row, place);
+  }
+  const size_t removed = static_cast<size_t>(size() - rules_.max_rows) +
+                         static_cast<size_t>(rules_.max_rows / kRemovedPart);
+  const auto end = rows.begin() + static_cast<int64_t>(std::min(removed, rows.size()));
+  std::nth_element(rows.begin(), end, rows.end());
+  std::for_each(rows.begin(), end, [this](const auto& row) { Remove(std::get<2>(row)); });
+}
+
 void TableRows::Add(std::span<const int64_t> rows,
-                    std::span<const std::span<const uint8_t>> tensors) {
+                    std::span<const std::span<const uint8_t>> tensors, uint64_t clock) {
   const size_t row_bytes = info_->row_bytes();
+  const size_t of_rows = 1 + info_->slots.size();
   for (size_t i = 0; i < rows.size(); ++i) {
-    const int64_t place = Take(rows[i]);
-    PartOf(rows[i]).emplace(rows[i], place);
+    uint64_t updated = clock;
+    if (tensors.size() > of_rows) {
+      std::memcpy(&updated, tensors[of_rows].data() + i * sizeof(updated), sizeof(updated));
+    }
+    const int64_t place = Take(rows[i], updated);
     const UpdateTarget target = blocks_->TargetInPlace(blocks_->MutableBlockOf(place));
     const auto offset = static_cast<size_t>(place - blocks_->BlockOf(place).row_begin) * row_bytes;
-    for (size_t t = 0; t < tensors.size(); ++t) {
+    for (size_t t = 0; t < std::min(of_rows, tensors.size()); ++t) {
       void* const to = t == 0 ? target.variable_out : target.slots_out[t - 1];
       std::memcpy(static_cast<uint8_t*>(to) + offset, tensors[t].data() + i * row_bytes, row_bytes);
     }
   }
 }
 
-int64_t TableRows::Take(int64_t row) {
-  const int64_t place = count_++;
-  if (place >= blocks_->rows()) blocks_->AddBlock();
+void TableRows::AddCounts(std::span<const int64_t> rows, std::span<const uint64_t> counts,
+                          std::span<const uint64_t> updated) {
+  for (size_t i = 0; i < rows.size(); ++i) CountsOf(rows[i])[rows[i]] = {counts[i], updated[i]};
+}
+
+int64_t TableRows::Take(int64_t row, uint64_t clock) {
+  int64_t place = end_;
+  if (free_.empty()) {
+    if (++end_ > blocks_->rows()) blocks_->AddBlock();
+  } else {
+    place = free_.back();
+    free_.pop_back();
+  }
+  PartOf(row)[row] = place;
   blocks_->SetRowAt(place, row);
+  if (rules_.needs_clocks()) blocks_->SetClockAt(place, clock);
   return place;
+}
+
+void TableRows::Remove(int64_t place) {
+  PartOf(blocks_->RowAt(place)).erase(blocks_->RowAt(place));
+  blocks_->SetRowAt(place, kNoPlace);
+  free_.push_back(place);
 }
 
 }  // namespace cohort

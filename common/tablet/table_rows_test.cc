@@ -117,6 +117,110 @@ TEST_CASE("a table has the bits of a dense range with the same keys") {
   }
 }
 
+// What the rules say, of one row after another.
+class Model {
+ public:
+  explicit Model(const v1::TableSpec& rules) : rules_(rules) {}
+
+  // An update at `clock` names the key. Returns true if its gradient counts.
+  bool Update(int64_t key, uint64_t clock) {
+    Row& row = rows_[key];
+    if (rules_.evict_after_steps() > 0 && clock > row.clock + rules_.evict_after_steps()) row = {};
+    row.clock = clock;
+    if (++row.count < std::max<uint64_t>(rules_.min_count(), 1)) return false;
+    return true;
+  }
+  bool Exists(int64_t key, uint64_t clock) const {
+    const auto row = rows_.find(key);
+    if (row == rows_.end() || row->second.count < rules_.min_count()) return false;
+    return rules_.evict_after_steps() == 0 ||
+           clock <= row->second.clock + rules_.evict_after_steps();
+  }
+
+ private:
+  struct Row {
+    uint64_t count = 0;
+    uint64_t clock = 0;
+  };
+  const v1::TableSpec rules_;
+  std::map<int64_t, Row> rows_;
+};
+
+TEST_CASE("rows are made and gone as the rules say") {
+  v1::TableSpec rules;
+  rules.set_min_count(3);
+  rules.set_evict_after_steps(GENERATE(0, 4, 40));
+  v1::Layout layout = OneShard(kTableRows, Sgd(0.5));
+  *layout.mutable_variables(0)->mutable_table() = rules;
+  TestTablet table(layout, 256);
+  Model model(rules);
+  std::vector<int64_t> rows;
+  for (int64_t key = 0; key < 60; ++key) rows.push_back(RowOfKey(key));
+  const std::vector<float> first = table.PullRows(0, rows);
+  std::vector<float> expected = first;
+  std::mt19937 random(4);
+  size_t dropped = 0;
+  size_t gone = 0;
+  for (uint64_t step = 0; step < 300; ++step) {
+    std::map<int64_t, std::vector<float>> gradient;
+    for (int i = 0; i < 6; ++i) gradient[random() % 60] = {1, -1, 0.5};
+    for (const auto& [key, row] : gradient) {
+      const bool existed = model.Exists(key, step);
+      float* const values = expected.data() + key * kWidth;
+      if (!model.Update(key, step)) {
+        ++dropped;
+        continue;
+      }
+      if (!existed) std::copy_n(first.data() + key * kWidth, kWidth, values);
+      for (int64_t c = 0; c < kWidth; ++c) values[c] -= 0.5f * row[static_cast<size_t>(c)];
+    }
+    PushTo(&table, step, gradient, RowOfKey);
+    const std::vector<float> pulled = table.PullRows(0, rows);
+    for (int64_t key = 0; key < 60; ++key) {
+      const bool exists = model.Exists(key, step + 1);
+      gone += exists ? 0 : 1;
+      const std::vector<float>& from = exists ? expected : first;
+      CAPTURE(step, key, exists);
+      REQUIRE(std::equal(pulled.begin() + key * kWidth, pulled.begin() + (key + 1) * kWidth,
+                         from.begin() + key * kWidth));
+    }
+  }
+  CHECK(dropped > 100);
+  CHECK(gone > 100);
+}
+
+TEST_CASE("a table keeps its newest rows, and those that are not small") {
+  v1::Layout layout = OneShard(kTableRows, Sgd(1));
+  layout.mutable_variables(0)->mutable_table()->set_max_rows(32);
+  TestTablet table(layout, 256);
+  std::vector<int64_t> rows;
+  for (int64_t key = 0; key < 200; ++key) rows.push_back(RowOfKey(key));
+  const std::vector<float> first = table.PullRows(0, rows);
+  for (int64_t key = 0; key < 200; ++key) {
+    PushTo(&table, static_cast<uint64_t>(key), {{key, {4, 4, 4}}}, RowOfKey);
+  }
+  const std::vector<float> after = table.PullRows(0, rows);
+  for (int64_t key = 0; key < 200; ++key) {
+    const bool changed =
+        after[static_cast<size_t>(key * kWidth)] != first[static_cast<size_t>(key * kWidth)];
+    if (key < 168) CHECK_FALSE(changed);
+    if (key >= 172) CHECK(changed);
+  }
+  CHECK(table->bytes() < 100 * kWidth * sizeof(float));  // places are used again
+
+  layout.mutable_variables(0)->mutable_table()->set_max_rows(0);
+  layout.mutable_variables(0)->mutable_table()->set_evict_below_l2(0.1);
+  TestTablet small(layout, 256);
+  // The first row becomes zeros.
+  std::map<int64_t, std::vector<float>> gradient;
+  gradient[0] = {first[0], first[1], first[2]};
+  gradient[1] = {9, 9, 9};
+  PushTo(&small, 1, gradient, RowOfKey);
+  const std::vector<float> pulled = small.PullRows(0, {RowOfKey(0), RowOfKey(1)});
+  CHECK(pulled[0] == first[0]);
+  CHECK(pulled[3] == first[3] - 9);
+}
+
 TEST_CASE("a table takes only rows") {
   TestTablet table(OneShard(kTableRows, Sgd(0.1)), 256);
   TestPush dense(1);

@@ -113,7 +113,8 @@ absl::Status Tablet::FillTables(TableReader read) {
   for (const auto& shard : shards_) {
     if (!shard->info().is_table()) continue;
     COHORT_RETURN_IF_ERROR(read(
-        shard->info(), [&](auto rows, auto tensors) { return shard->AddRows(rows, tensors); }));
+        shard->info(), [&](auto rows, auto tensors) { return shard->AddRows(rows, tensors); },
+        [&](auto rows, auto tensors) { return shard->AddCounts(rows, tensors); }));
   }
   return absl::OkStatus();
 }
@@ -125,6 +126,7 @@ absl::Status Tablet::Restore(const v1::AppliedSetProto& applied, uint64_t versio
 }
 
 void Tablet::SetVersion(uint64_t version) {
+  for (const auto& shard : shards_) shard->SetClock(version);
   version_.store(version, std::memory_order_relaxed);
   if (options_.version_gauge != nullptr) {
     options_.version_gauge->Set(static_cast<double>(version));

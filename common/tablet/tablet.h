@@ -141,11 +141,12 @@ class Tablet {
   using Filler =
       absl::FunctionRef<absl::Status(const ShardInfo&, int, int64_t, int64_t, std::span<uint8_t>)>;
   absl::Status Fill(Filler fill);
-  // Adds the rows of tables without bounds that `read`(shard, add) gives to `add`(rows of the
-  // shard, their values and slots), before the tablet is served.
+  // Adds the rows of tables without bounds that `read`(shard, add, add_counts) gives to `add`(rows
+  // of the shard, their values, slots and perhaps clocks), before the tablet is served, and the
+  // counts of other rows (TableRows::AddCounts).
   using RowAdder = absl::FunctionRef<absl::Status(std::span<const int64_t>,
                                                   std::span<const std::span<const uint8_t>>)>;
-  using TableReader = absl::FunctionRef<absl::Status(const ShardInfo&, RowAdder)>;
+  using TableReader = absl::FunctionRef<absl::Status(const ShardInfo&, RowAdder, RowAdder)>;
   absl::Status FillTables(TableReader read);
   // Sets what the tablet is part of (the fields of Options with these names), before it is served.
   void BeginTimeline(uint64_t timeline, uint64_t term, uint64_t generation, uint64_t open_step);

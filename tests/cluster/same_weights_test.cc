@@ -35,9 +35,9 @@ std::string SyncJob(const std::string& example, bool callbacks) {
   };
   if (example == kTables) {
     replace("- Embedding", "- DynamicEmbedding");
-    replace("input_dim: 17, ", "");
+    replace("input_dim: 17, ", "min_count: 2, evict_after_steps: 3, admission_probability: 0.7, ");
     replace("- Embedding", "- DynamicEmbedding");
-    replace("input_dim: 15, ", "");
+    replace("input_dim: 15, ", "evict_below_l2: 0.05, ");
   }
   replace("epochs: 5", callbacks ? kCallbacks : "epochs: 2");
   replace("every_epochs: 1", callbacks ? "every_steps: 120" : "every_epochs: 1\n  every_steps: 30");
@@ -94,7 +94,8 @@ TEST_CASE("a sample: the census model, 3 workers and 2 servers, 10 kills", "[sam
   CheckSameWeights(Undisturbed(kCensus), Stormed(kCensus, 3, 2, 10, 1));
 }
 
-TEST_CASE("tables without bounds, 3 workers and 2 servers, 10 kills", "[sample]") {
+TEST_CASE("tables without bounds with all rules of theirs, 3 workers and 2 servers, 10 kills",
+          "[sample]") {
   CheckSameWeights(Undisturbed(kTables), Stormed(kTables, 3, 2, 10, 2));
 }
 

@@ -29,13 +29,14 @@ std::vector<double> Doubles(const std::vector<uint8_t>& bytes) {
 
 // The numbers of the rows that exist, each with its bytes.
 std::vector<uint8_t> RowsOfTable(const CheckpointReader& reader, const LogicalTensor& table) {
-  std::vector<std::string> slots;
-  if (!table.slot.empty()) slots.push_back(table.slot);
+  const std::string slots[] = {table.slot};
+  const bool counted = table.slot == kCountsSlot || table.slot == kCountedSlot;
   std::vector<uint8_t> bytes;
   const auto read = reader.ReadTable(
-      table.variable, slots, table.dtype, 0, static_cast<uint64_t>(kTableRows),
+      table.variable, counted ? kCountedKeysSlot : kKeysSlot, slots, 0,
+      static_cast<uint64_t>(kTableRows),
       [&](std::span<const int64_t> rows, std::span<const std::span<const uint8_t>> tensors) {
-        const std::span<const uint8_t> values = tensors.back();
+        const std::span<const uint8_t> values = tensors[0];
         const size_t row_bytes = values.size() / rows.size();
         for (size_t i = 0; i < rows.size(); ++i) {
           const auto* const number = reinterpret_cast<const uint8_t*>(&rows[i]);
@@ -46,7 +47,6 @@ std::vector<uint8_t> RowsOfTable(const CheckpointReader& reader, const LogicalTe
         return absl::OkStatus();
       });
   REQUIRE(read.ok());
-  CHECK(!bytes.empty());
   return bytes;
 }
 
@@ -58,7 +58,8 @@ Weights WeightsOf(const std::string& checkpoint) {
   Weights weights;
   for (const auto& [name, logical] : (*reader)->tensors()) {
     if (IsTable(logical.dims)) {
-      if (name.second != kKeysSlot) weights[name] = RowsOfTable(**reader, logical);
+      const bool keys = name.second == kKeysSlot || name.second == kCountedKeysSlot;
+      if (!keys) weights[name] = RowsOfTable(**reader, logical);
       continue;
     }
     const auto tensor = (*reader)->Read(name.first, name.second);
