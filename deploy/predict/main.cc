@@ -5,7 +5,6 @@
 #include "common/base/flags.h"
 #include "common/base/prepare_process.h"
 #include "common/base/printable.h"
-#include "common/plugin/load_plugins.h"
 #include "deploy/predict/predict.h"
 #include "deploy/predict/predict_options.h"
 
@@ -17,8 +16,6 @@ int main(int argc, char** argv) {
   AddPredictFlags(&flags, &options);
   if (const auto exit = flags.ParseOrExit(argc, argv)) return *exit;
   if (const char* data_dir = std::getenv("COHORT_DATA_DIR")) options.data_dir = data_dir;
-  const absl::Status loaded = LoadPlugins(options.plugins, /*log=*/nullptr);
-  if (!loaded.ok()) return ExitWith("cohort", loaded);
   const absl::StatusOr<std::string> text = Predict(options);
   if (!text.ok()) return ExitWith("cohort", text.status());
   return ExitWith("cohort", WriteToStdout(*text));

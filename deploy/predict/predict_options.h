@@ -14,7 +14,10 @@ struct PredictOptions {
   std::string data;        // a file or folder; "": the validation set of the job
   std::string out = "predictions.csv";
   std::string data_dir;  // COHORT_DATA_DIR; no flag
-  int threads = 0;       // 0: the cores of this process
+  int threads = 0;       // each process has as many; 0: the processes share the cores
+  int workers = 1;       // processes
+  std::string part;      // "2/8": this process predicts one part of the records; "": all
+  bool join = false;     // only joins parts
   std::vector<std::string> plugins;
 };
 

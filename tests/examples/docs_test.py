@@ -10,7 +10,7 @@ import real_cluster
 from real_cluster import SOURCE, Directory, RealCluster, program, run, until
 
 DAEMONS = ("cohort-chief", "cohort-worker", "cohort-ps", "cohort-evaluator")
-COMMANDS = ("train", "local", "ctl", "certs", "check", "tf-config", "inspect", "evaluate",
+COMMANDS = ("train", "local", "ctl", "certs", "check", "tf-config", "inspect", "evaluate", "predict",
             "report", "compare")
 
 

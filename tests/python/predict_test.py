@@ -4,6 +4,8 @@
 import json
 import os
 import shutil
+import signal
+import subprocess
 import sys
 import unittest
 
@@ -53,7 +55,7 @@ checkpoint: {every_epochs: 1, keep_best: val_loss}
 CITIES = np.array(["Rome", "Oslo", "Lima", "Kyoto", "Bonn"])
 
 
-class Predict(unittest.TestCase):
+class _Job(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.scratch = real_cluster.Directory()
@@ -86,6 +88,8 @@ class Predict(unittest.TestCase):
     def predict(self, *arguments):
         return real_cluster.run([real_cluster.program("cohort"), "predict", *arguments])
 
+
+class Predict(_Job):
     def test_figures_of_the_evaluation_follow_from_the_predictions(self):
         newest = self.ran.metrics("validation", "epoch")[-1]
         got = cohort.predict(self.run_dir)
@@ -138,7 +142,7 @@ class Predict(unittest.TestCase):
         np.testing.assert_array_equal(cohort.predict(history)["price"], newest)
 
     def test_wrong_input_is_an_error_that_leaves_no_file(self):
-        done = self.predict("--out", self.path("p.parquet"), self.checkpoints)
+        done = self.predict("--out", self.path("p.xlsx"), self.checkpoints)
         self.assertEqual(done.returncode, 64)
         self.assertIn("written as .csv, .jsonl or .npz", done.stderr)
         with self.assertRaisesRegex(cohort.ProgramError, "rooms"):
@@ -155,6 +159,163 @@ class Predict(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("broken.jsonl", done.stderr)
         self.assertEqual([name for name in os.listdir(self.directory) if "half" in name], [])
+        for flags, text in ((["--workers", "0"], "between 1 and 1024"), (["--part", "3/3"], "INDEX/COUNT"), (["--join"], "takes no CHECKPOINT"),
+                            (["--workers", "2", "--part", "0/2"], "starts the parts itself")):
+            done = self.predict(*flags, self.checkpoints)
+            self.assertEqual((done.returncode, text in done.stderr), (64, True), done.stderr)
+        self.assertIn("CHECKPOINT is missing", self.predict().stderr)
+        with self.assertRaisesRegex(TypeError, "the tasks of a cluster only train"):
+            cohort.predict(self.run_dir, cluster="running")
+
+
+class Workers(_Job):
+    """Several processes, each with a part of the records."""
+
+    def large(self):
+        """A file whose records take seconds."""
+        path = self.path("large.jsonl")
+        if not os.path.exists(path):
+            with open(path, "w", encoding="utf-8") as file:
+                for i in range(200_000):
+                    file.write('{"city": "%s", "rooms": %d}\n' % (CITIES[i % 5], i % 7))
+        return path
+
+    def start(self, out, workers=2):
+        """A prediction that runs; its process becomes `cohort-predict`."""
+        return subprocess.Popen(real_cluster.dies_with_parent(
+            [real_cluster.program("cohort"), "predict", "--workers", str(workers), "--threads", "1", "--out", self.path(out), self.checkpoints,
+             self.large()]), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def parts(self, run, count=2):
+        """The ids of the processes of the parts, by their numbers, when all run."""
+        def found():
+            pids = {}
+            for pid in real_cluster.children(run.pid, "cohort-predict"):
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    for argument in file.read().split(b"\0"):
+                        if argument.startswith(b"--part="):
+                            pids[int(argument[7:].split(b"/")[0])] = pid
+            return pids if len(pids) == count else None
+        return real_cluster.until("the parts do not run", found)
+
+    def left(self, name):
+        return sorted(file for file in os.listdir(self.directory) if file.startswith(name))
+
+    def test_any_number_of_processes_writes_the_same_bytes(self):
+        for ending in ("csv", "jsonl", "npz"):
+            files = []
+            for workers in (1, 2, 3, 9):  # 50 records are 4 batches
+                out = self.path(f"w{workers}.{ending}")
+                done = self.predict("--workers", str(workers), "--out", out, self.checkpoints)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertIn("predictions for 50 records", done.stdout)
+                with open(out, "rb") as file:
+                    files.append(file.read())
+            self.assertEqual(files, [files[0]] * 4, ending)
+        got, want = cohort.predict(self.run_dir, workers=3), cohort.predict(self.run_dir)
+        np.testing.assert_array_equal(got["kind"], want["kind"])
+        self.assertEqual([name for name in os.listdir(self.directory) if name.endswith(".parts")], [])
+
+    def test_an_error_of_a_part_is_printed_once(self):
+        with open(self.path("late.jsonl"), "w", encoding="utf-8") as file:
+            file.write('{"city": "Rome", "rooms": 2}\n' * 90 + '{"city": "Rome"}\n')
+        with open(self.path("late.csv"), "w", encoding="utf-8") as file:
+            file.write("kept")
+        done = self.predict("--workers", "3", "--out", self.path("late.csv"), self.checkpoints, self.path("late.jsonl"))
+        self.assertEqual(done.returncode, 65)
+        self.assertEqual(done.stderr.count("late.jsonl"), 1, done.stderr)
+        self.assertEqual(self.left("late.csv"), ["late.csv"])
+        with open(self.path("late.csv"), encoding="utf-8") as file:
+            self.assertEqual(file.read(), "kept")
+
+    def test_a_part_that_is_killed_is_started_again(self):
+        run = self.start("killed.csv")
+        first = self.parts(run)
+        os.kill(first[1], signal.SIGKILL)
+        again = real_cluster.until("part 1 is not started again", lambda: (p := self.parts(run))[1] != first[1] and p)
+        self.assertEqual(again[0], first[0])
+        out, err = run.communicate(timeout=60 * real_cluster.SCALE)
+        self.assertEqual((run.returncode, err), (0, ""))
+        self.assertIn("predictions for 200000 records", out)
+        self.assertEqual(self.left("killed"), ["killed.csv"])
+        done = self.predict("--out", self.path("whole.csv"), self.checkpoints, self.large())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.path("killed.csv"), "rb") as killed, open(self.path("whole.csv"), "rb") as whole:
+            self.assertEqual(killed.read(), whole.read())
+
+    def test_a_part_that_is_killed_each_time_ends_the_prediction(self):
+        run = self.start("thrice.csv")
+        seen = set()
+        for _ in range(3):
+            pid = real_cluster.until("part 1 does not run", lambda: (p := self.parts(run)[1]) not in seen and p)
+            seen.add(pid)
+            os.kill(pid, signal.SIGKILL)
+        _, err = run.communicate(timeout=60 * real_cluster.SCALE)
+        self.assertEqual(run.returncode, 137)
+        self.assertIn("the process of part 1 of 2 was killed by signal 9 (Killed), 3 times in a row", err)
+        self.assertEqual(self.left("thrice"), [])
+
+    def test_a_signal_leaves_no_process_and_no_file(self):
+        run = self.start("signal.csv", workers=3)
+        parts = self.parts(run, 3)
+        run.send_signal(signal.SIGTERM)
+        _, err = run.communicate(timeout=60 * real_cluster.SCALE)
+        self.assertEqual(run.returncode, 143)
+        self.assertIn("no predictions were written", err)
+        self.assertEqual([pid for pid in parts.values() if real_cluster.alive(pid)], [])
+        self.assertEqual(self.left("signal"), [])
+
+    def test_what_a_killed_run_leaves_does_no_harm(self):
+        run = self.start("again.csv")
+        parts = self.parts(run)
+        run.kill()
+        run.communicate()
+        real_cluster.until("the parts outlive the run", lambda: not any(map(real_cluster.alive, parts.values())))
+        self.assertEqual(self.left("again"), ["again.csv.parts"])
+        self.assertEqual(self.predict("--out", self.path("again.csv"), self.checkpoints).returncode, 0)
+        self.assertEqual(self.left("again"), ["again.csv"])
+        os.mkdir(self.path("mine.csv.parts"))
+        with open(self.path("mine.csv.parts/notes.txt"), "w", encoding="utf-8"):
+            pass
+        done = self.predict("--out", self.path("mine.csv"), self.checkpoints)
+        self.assertIn("notes.txt is no part of a prediction", done.stderr)
+        self.assertTrue(os.path.exists(self.path("mine.csv.parts/notes.txt")))
+
+    def test_parts_of_several_machines_are_joined(self):
+        out = ("--out", self.path("joined.npz"))
+        copy = self.path("copy")
+        shutil.copytree(self.checkpoints, copy)  # as another machine sees them
+        self.assertIn("has no whole part 0", self.predict("--join", *out).stderr)
+        for i, checkpoints in enumerate((self.checkpoints, copy, self.checkpoints)):
+            if i == 2:
+                done = self.predict("--join", *out)
+                self.assertEqual(done.returncode, 66)
+                self.assertIn("has no whole part 2: run `cohort predict --part 2/3`", done.stderr)
+            done = self.predict("--part", f"{i}/3", *out, checkpoints)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f"part {i} of 3, records ", done.stdout)
+        self.assertEqual(self.left("joined"), ["joined.npz.parts"])
+        done = self.predict("--join", *out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.left("joined"), ["joined.npz"])
+        self.predict("--out", self.path("one.npz"), self.checkpoints)
+        with open(self.path("joined.npz"), "rb") as joined, open(self.path("one.npz"), "rb") as one:
+            self.assertEqual(joined.read(), one.read())
+
+    def test_parts_that_do_not_fit_are_refused(self):
+        names = sorted(name for name in os.listdir(self.checkpoints) if name.startswith("ckpt-"))
+        first, last = (os.path.join(self.checkpoints, name) for name in (names[0], names[-1]))
+        with open(self.path("other.csv"), "w", encoding="utf-8") as file:
+            file.write("city,rooms\n" + "Rome,1\n" * 50)
+        out = ("--out", self.path("misfit.csv"))
+        for part, text in ((("1/2", first), "name one checkpoint for all parts"), (("1/2", last, self.path("other.csv")), "has other contents"),
+                           (("1/3", last), "it is one of 3 parts")):
+            self.assertEqual(self.predict("--part", "0/2", *out, last).returncode, 0)
+            self.assertEqual(self.predict("--part", part[0], *out, *part[1:]).returncode, 0)
+            done = self.predict("--join", *out)
+            self.assertEqual(done.returncode, 65)
+            self.assertIn(text, done.stderr)
+        self.assertEqual(self.left("misfit"), ["misfit.csv.parts"])
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from cohort._data import split_inputs
 from cohort._export_model import path_of
 
 
-def predict(checkpoint: Any, x: Any = None, *, threads: int = 0) -> Any:
+def predict(checkpoint: Any, x: Any = None, *, threads: int = 0, workers: int = 1, cluster: str | None = None) -> Any:
     """Returns the outputs of a trained model for records: exactly the numbers that its evaluation saw.
 
     Args:
@@ -23,14 +23,20 @@ def predict(checkpoint: Any, x: Any = None, *, threads: int = 0) -> Any:
             that `cohort.fit` returned.
         x: arrays of shape [records, ...] by the columns that the model reads, as in `fit`: one, a list, or a dict by their names; or the
             name of a file or folder of records. None: the validation set of the job. Records pass the transforms of the job.
-        threads: that work; 0: the cores.
+        threads: that each process has; 0: the processes share the cores.
+        workers: processes on this machine, each of which predicts a part of the records. The numbers do not depend on it.
+        cluster: refused. The tasks of a cluster only train: run `cohort predict --part I/N` on each machine, then `cohort predict --join`.
 
     Returns:
         An array [records, ...]; of a model with several outputs a dict of them by their names.
 
     Raises:
+        TypeError: `cluster` is given, or x is none of these.
         ProgramError: no whole checkpoint, or the records lack a column or have other shapes; says which.
     """
+    if cluster is not None:
+        raise TypeError(f"cluster={cluster!r}: the tasks of a cluster only train, and predictions run on this machine, in `workers` processes. For "
+                        f"several machines run `cohort predict --part I/N` on each of them, and then `cohort predict --join`")
     path = path_of(checkpoint)
     with tempfile.TemporaryDirectory(prefix="cohort-") as scratch:
         out = os.path.join(scratch, "predictions.npz")
@@ -39,7 +45,7 @@ def predict(checkpoint: Any, x: Any = None, *, threads: int = 0) -> Any:
             command.append(os.fspath(x))
         elif x is not None:
             command.append(_write(_columns(path, x), scratch))
-        _run("--out", out, "--threads", str(threads), *command)
+        _run("--out", out, "--threads", str(threads), "--workers", str(workers), *command)
         with np.load(out) as file:
             arrays = {name: file[name] for name in file.files}
     return next(iter(arrays.values())) if len(arrays) == 1 else arrays
