@@ -5,7 +5,7 @@
 namespace cohort {
 
 void AddPredictFlags(FlagSet* flags, PredictOptions* options) {
-  flags->Add("out", &options->out, "the file to write: .csv, .jsonl or .npz");
+  flags->Add("out", &options->out, "the file to write: .csv, .jsonl, .npz or .parquet");
   flags->Add("workers", &options->workers, "processes that predict a part of the records each");
   flags->Add("threads", &options->threads,
              "threads of each process; 0: the cores, which the processes share");

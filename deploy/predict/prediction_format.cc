@@ -218,19 +218,18 @@ class Npz : public PredictionFormat {
 }  // namespace
 
 absl::Status PredictionFormat::CheckName(std::string_view path) {
+  if (path.ends_with(".parquet")) return CheckParquetPredictions();
   for (const char* ending : {".csv", ".jsonl", ".npz"}) {
     if (path.ends_with(ending)) return absl::OkStatus();
   }
-  return UsageError(
-      "--out {}: predictions are written as .csv, .jsonl or .npz; pandas.read_csv(FILE)"
-      ".to_parquet(...) makes Parquet of them",
-      path);
+  return UsageError("--out {}: predictions are written as .csv, .jsonl, .npz or .parquet", path);
 }
 
 absl::StatusOr<std::unique_ptr<PredictionFormat>> PredictionFormat::Create(
     std::string_view path, std::vector<PredictionColumn> columns, uint64_t records) {
   COHORT_RETURN_IF_ERROR(CheckName(path));
   if (path.ends_with(".npz")) return std::make_unique<Npz>(std::move(columns), records);
+  if (path.ends_with(".parquet")) return ParquetPredictions(std::move(columns), records);
   if (path.ends_with(".csv")) return std::make_unique<Csv>(std::move(columns));
   return std::make_unique<JsonLines>(std::move(columns));
 }

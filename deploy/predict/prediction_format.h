@@ -30,9 +30,11 @@ struct PredictionColumn {
 //   .csv      a line of names; an output with several numbers has columns out_0, out_1, ...
 //   .jsonl    a line of JSON for each record: {"out": [0.1, 0.9]}
 //   .npz      an array [records, dims...] for each output, as numpy.savez writes it
+//   .parquet  a column for each output: of numbers, or of lists of a fixed size in its shape
 class PredictionFormat {
  public:
-  // Errors: exit 64 for a name with another ending.
+  // Errors: exit 64 for a name with another ending; Unimplemented for .parquet in a build without
+  // Arrow (cmake -DCOHORT_ARROW_ROOT).
   static absl::Status CheckName(std::string_view path);
   // For `records` in all. Errors: those of CheckName.
   static absl::StatusOr<std::unique_ptr<PredictionFormat>> Create(
@@ -49,6 +51,11 @@ class PredictionFormat {
   virtual absl::Status Complete(const std::vector<std::string>& files,
                                 const std::string& path) const = 0;
 };
+
+// The format .parquet (parquet_predictions.cc, no_parquet_predictions.cc).
+absl::Status CheckParquetPredictions();
+std::unique_ptr<PredictionFormat> ParquetPredictions(std::vector<PredictionColumn> columns,
+                                                     uint64_t records);
 
 // Makes a whole file durable, and gives it its name.
 absl::Status PublishPredictions(const std::string& file, const std::string& path);

@@ -161,7 +161,7 @@ bool IsOfPart(std::string_view name) {
   if (!ParseInt(name.substr(0, dot), &number)) return false;
   const std::string_view rest = name.substr(dot + 1);
   return ParseInt(rest, &number) || rest == "json" || rest == "json.tmp" || rest == "log" ||
-         rest == "0.zip";
+         rest == "0.zip" || rest == "0.parquet";
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`cohort predict` and `cohort.predict`: the numbers that the evaluation saw, in each form of file, for records of each form."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -144,7 +145,7 @@ class Predict(_Job):
     def test_wrong_input_is_an_error_that_leaves_no_file(self):
         done = self.predict("--out", self.path("p.xlsx"), self.checkpoints)
         self.assertEqual(done.returncode, 64)
-        self.assertIn("written as .csv, .jsonl or .npz", done.stderr)
+        self.assertIn("written as .csv, .jsonl, .npz or .parquet", done.stderr)
         with self.assertRaisesRegex(cohort.ProgramError, "rooms"):
             cohort.predict(self.run_dir, {"city": self.city[:5]})
         with self.assertRaisesRegex(ValueError, "different numbers of records"):
@@ -215,6 +216,26 @@ class Workers(_Job):
         got, want = cohort.predict(self.run_dir, workers=3), cohort.predict(self.run_dir)
         np.testing.assert_array_equal(got["kind"], want["kind"])
         self.assertEqual([name for name in os.listdir(self.directory) if name.endswith(".parts")], [])
+
+    def test_parquet_has_a_column_for_each_output(self):
+        files = []
+        for workers in ("1", "3"):
+            out = self.path(f"w{workers}.parquet")
+            done = self.predict("--workers", workers, "--out", out, self.checkpoints)
+            if "this build of Cohort cannot write Parquet" in done.stderr:
+                self.assertEqual((done.returncode, self.left(f"w{workers}.parquet")), (65, []))
+                return
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            with open(out, "rb") as file:
+                files.append(file.read())
+        self.assertEqual(files[0], files[1])
+        self.assertEqual(files[0][:4] + files[0][-4:], b"PAR1PAR1")
+        with contextlib.suppress(ImportError):
+            from pyarrow import parquet
+
+            table, want = parquet.read_table(out), cohort.predict(self.run_dir)
+            np.testing.assert_array_equal(table["price"].to_numpy(), want["price"][:, 0])
+            np.testing.assert_array_equal(np.array(table["kind"].to_pylist(), np.float32), want["kind"])
 
     def test_an_error_of_a_part_is_printed_once(self):
         with open(self.path("late.jsonl"), "w", encoding="utf-8") as file:
