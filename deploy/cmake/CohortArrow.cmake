@@ -3,7 +3,7 @@
 #   python3 -m venv build/venv && build/venv/bin/pip install pyarrow
 #   cmake --preset release -DCOHORT_ARROW_ROOT=build/venv/lib/python3.11/site-packages/pyarrow
 #
-# Without them, everything builds, and who reads or writes Parquet is refused. `cmake --install` copies the libraries to
+# Without them, everything builds, and Parquet is refused by name. `cmake --install` copies the libraries to
 # lib/cohort, where the installed programs look for them (COHORT_ARROW_RPATH, relative to the prefix).
 set(COHORT_ARROW_ROOT "" CACHE PATH "The directory of the Python package pyarrow; default: that of build/venv")
 set(cohort_arrow ${COHORT_ARROW_ROOT})

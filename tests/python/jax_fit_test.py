@@ -90,6 +90,9 @@ class JaxFitTest(unittest.TestCase):
         self.assertAlmostEqual(history.history["loss"][0], float(np.mean(losses)), delta=1e-9)
         self.assertGreater(max(float(jnp.abs(a - b).max()) for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(params))), 1e-3)
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=0, atol=1e-9), model.params, expected)
+        loaded = cohort.jax.Model(apply, params)
+        cohort.load_weights(loaded, history)
+        jax.tree.map(np.testing.assert_array_equal, loaded.params, model.params)
         return history
 
     def normal(self, *shape, workers=1):

@@ -76,12 +76,14 @@ class TorchFitTest(unittest.TestCase):
         module = module.to(getattr(torch, dtype))
         x = [column.astype(dtype) if column.dtype.kind == "f" else column for column in x]
         y = y.astype(dtype) if y.dtype.kind == "f" else y
-        peer = copy.deepcopy(module)
+        peer, loaded = copy.deepcopy(module), copy.deepcopy(module)
         expected = by_hand(peer, x, y, loss, optimizer(peer.parameters()), batch)
         run_dir = os.path.join(self.run_dir, f"run{len(os.listdir(self.run_dir))}")
         history = cohort.fit(module, x if len(x) > 1 else x[0], y, loss=loss, optimizer=optimizer(module.parameters()), batch_size=batch, shuffle=False,
                              strategy=strategy, verbose=0, run_dir=run_dir, **arguments)
         self.same(module, peer, TOLERANCE[dtype])
+        cohort.load_weights(loaded, run_dir)
+        self.same(loaded, module, 0)
         self.assertAlmostEqual(history.history["loss"][0], expected, delta=1e-9 if dtype == "float64" else 1e-4)
         return history
 

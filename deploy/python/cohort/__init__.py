@@ -8,6 +8,7 @@ from cohort._export import export, export_saved_model, register_keras
 from cohort._export_model import ExportError
 from cohort._fit import History, fit
 from cohort._job import Job as job
+from cohort._load_weights import load_weights
 from cohort._graph import TraceError
 from cohort._predict import predict
 from cohort._programs import ProgramError
@@ -16,4 +17,4 @@ from cohort._version import __version__
 from cohort.external import external_step
 
 __all__ = ["ExportError", "History", "JobError", "ProgramError", "TraceError", "__version__", "evaluate", "export", "export_saved_model",
-           "external_step", "fit", "job", "predict", "register_keras"]
+           "external_step", "fit", "job", "load_weights", "predict", "register_keras"]

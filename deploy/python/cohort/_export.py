@@ -140,6 +140,9 @@ def _written(trained: TrainedModel, path: str, ending: str, save: Callable[[str]
     lines += [f"  not in the file: {text}" for text in getattr(done, "outside", [])]
     if getattr(done, "has_variables", False) and ending == ".keras":
         lines.append("  it has layers of Cohort: call cohort.register_keras() before keras.saving.load_model")
+    if ending == ".weights.h5":
+        lines.append("  it fits the model of the .keras file; for a model of your own call cohort.load_weights(model, checkpoint), and then its "
+                     "save_weights")
     return "\n".join(lines)
 
 

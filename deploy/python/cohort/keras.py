@@ -11,7 +11,7 @@ import contextlib
 import inspect
 import re
 import traceback
-from typing import Any
+from typing import Any, Mapping
 
 import keras
 import numpy as np
@@ -535,8 +535,15 @@ def example_of(model: keras.Model, x: Any) -> Any:
             dtype = "string" if kind in "OUS" else "int64" if kind in "iu" else backend.floatx()
         return KerasTensor((None, *array.shape[1:]), dtype, name=name)
 
+    def named(part: Any, name: str) -> Any:
+        if isinstance(part, Mapping):
+            return {key: named(value, str(key)) for key, value in part.items()}
+        if isinstance(part, (list, tuple)):
+            return type(part)(named(value, f"input_{i}") for i, value in enumerate(part))
+        return symbol(part, name)
+
     if not inputs:
-        return symbol(x) if hasattr(x, "columns") else tree.map_structure(symbol, x)
+        return named(x, "input_0")
     columns = split_inputs(x, [i.name for i in inputs])
     struct = getattr(model, "_inputs_struct", None)
     return tree.map_structure(lambda i: symbol(columns[i.name], i.name, i.dtype), inputs[0] if struct is None else struct)
