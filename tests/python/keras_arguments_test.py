@@ -95,6 +95,66 @@ class KerasDataTest(unittest.TestCase):
         history = cohort.fit(model, np.ones((64, 4)), np.full((64, 997), 2.0), verbose=0, strategy="one_device")
         self.assertAlmostEqual(history.history["loss"][0], 4)
 
+    def test_lists_are_arrays(self):
+        rng = np.random.default_rng(5)
+        x, z, y = rng.normal(size=(48, 3)), rng.normal(size=(48, 2)), rng.integers(0, 2, 48)
+
+        def two_inputs():
+            a, b = keras.Input((3,), name="a"), keras.Input((2,), name="b")
+            return keras.Model([a, b], layers.Dense(2)(layers.Concatenate()([a, b])))
+
+        cases = [("one input", lambda: keras.Sequential([keras.Input((3,)), layers.Dense(2)]), x, x.tolist()),
+                 ("not built", lambda: keras.Sequential([layers.Dense(2)]), x, x.tolist()),
+                 ("two inputs", two_inputs, [x, z], [x.tolist(), z.tolist()]), ("a dict", two_inputs, {"a": x, "b": z}, {"a": x.tolist(), "b": z})]
+        for name, make, arrays, lists in cases:
+            with self.subTest(name):
+                histories = []
+                for given, labels, weight in ((arrays, y, np.ones(48)), (lists, y.tolist(), [1.0] * 48)):
+                    keras.utils.set_random_seed(1)
+                    model = make()
+                    model.compile("sgd", losses.SparseCategoricalCrossentropy(from_logits=True))
+                    histories.append(cohort.fit(model, given, labels, sample_weight=weight, validation_data=(given, labels), batch_size=16, verbose=0,
+                                                strategy="one_device"))
+                self.assertEqual(histories[0].history, histories[1].history)
+                got, want = (cohort.predict(history, given) for history, given in zip(histories, (arrays, lists)))
+                np.testing.assert_array_equal(got, want)
+        with self.assertRaisesRegex(ValueError, "records have different shapes: pad them"):
+            cohort.fit(cases[0][1](), [[1.0, 2.0, 3.0], [1.0]], [0, 1])
+
+    def test_a_file_of_libsvm(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "train.libsvm")
+            with open(path, "w", encoding="utf-8") as file:
+                for i in range(64):
+                    file.write(f"{i % 2} 1:{i % 2} 3:{i % 5}\n")
+            model = keras.Sequential([keras.Input((3,), name="features"), layers.Dense(1, activation="sigmoid")])
+            model.compile(optimizers.SGD(0.5), "binary_crossentropy")
+            history = cohort.fit(model, data=path, epochs=20, validation_data=path, verbose=0, strategy="one_device")
+            self.assertLess(history.history["val_loss"][-1], 0.6 * history.history["loss"][0])
+            np.testing.assert_allclose(cohort.predict(history, path), model.predict(np.array([[i % 2, 0, i % 5] for i in range(64)]), verbose=0),
+                                       rtol=1e-5)
+            other = keras.Sequential([keras.Input((3,), name="x"), layers.Dense(1)])
+            other.compile("sgd", "mse")
+            with self.assertRaisesRegex(TypeError, r"The model has the inputs x \[3\]: name one `features`"):
+                cohort.fit(other, data=path)
+
+    def test_a_metric_with_a_state_of_its_own_is_refused(self):
+        class Largest(keras.metrics.Metric):
+            def __init__(self):
+                super().__init__()
+                self.largest = self.add_variable((), "zeros")
+
+            def update_state(self, y_true, y_pred, sample_weight=None):
+                self.largest.assign(keras.ops.maximum(self.largest, keras.ops.max(y_pred)))
+
+            def result(self):
+                return self.largest
+
+        model = keras.Sequential([keras.Input((3,)), layers.Dense(1)])
+        model.compile("sgd", "mse", metrics=[Largest()])
+        with self.assertRaisesRegex(cohort.TraceError, r"a metric of your own is a function \(y_true, y_pred\)"):
+            cohort.fit(model, np.zeros((8, 3)), np.zeros(8))
+
     def test_bad_input(self):
         a, b = keras.Input((2,), name="a"), keras.Input((3,), name="b")
         model = keras.Model([a, b], layers.Dense(2)(layers.Concatenate()([a, b])))

@@ -152,6 +152,24 @@ def _words(array: np.ndarray, name: str) -> np.ndarray:
     return words
 
 
+def arrays_of(x: Any, inputs: int = 1) -> Any:
+    """x with arrays in the places of lists of numbers or words, as `x.tolist()` gives them. `inputs`: how many the model has."""
+    if isinstance(x, Mapping):
+        return {name: arrays_of(column) for name, column in x.items()}
+    if not isinstance(x, (list, tuple)):
+        return x
+    if (inputs > 1 and len(x) == inputs) or _has_arrays(x):
+        return type(x)(arrays_of(column) for column in x)
+    try:
+        return np.asarray(x)
+    except ValueError as error:
+        raise ValueError(f"x is a list whose records have different shapes: pad them to one shape ({error})") from error
+
+
+def _has_arrays(x: Any) -> bool:
+    return any(map(_has_arrays, x)) if isinstance(x, (list, tuple)) else hasattr(x, "shape")
+
+
 def split_inputs(x: Any, names: list[str], shapes: Mapping[str, list[int]] | None = None) -> dict[str, Any]:
     """x of Model.fit, by the names of the model's inputs. `shapes`: those of records; [n] and [n, 1] stand for each other, as in Keras."""
     columns = _split(x, names)
@@ -266,8 +284,11 @@ def _has_images(path: str) -> bool:
     return any(name.lower().endswith((".jpg", ".jpeg", ".png")) for part in parts if os.path.isdir(part) for name in os.listdir(part))
 
 
-def dataset_of(data: Any, label: Any) -> dict[str, Any]:
-    """The keys of a dataset of a job for a file, or for a folder with a folder of images for each class; a dict has them already."""
+def dataset_of(data: Any, label: Any, shapes: Mapping[str, list[int]]) -> dict[str, Any]:
+    """The keys of a dataset of a job for a file, or for a folder with a folder of images for each class; a dict has them already.
+
+    shapes: those of records of the model's inputs, by their names.
+    """
     if isinstance(data, dict):
         return {**data, **({} if label is None else {"label": label})}
     path = os.path.abspath(os.fspath(data))
@@ -281,9 +302,21 @@ def dataset_of(data: Any, label: Any) -> dict[str, Any]:
         raise TypeError(f"{data}: pass the keys of a dataset as a dict, as {{'tfrecord': {{'path': ..., 'features': ...}}}} or "
                         f"{{'text_folder': {{'directory': ...}}}}; the name of a file tells its source if it ends with "
                         f"{', '.join(_SOURCES)}")
+    if source == "libsvm":
+        return _libsvm(path, label, shapes)
     if label is None:
         raise TypeError(f"{data}: `label` names the column that is the label")
     argument = {"path": path} if source in ("csv", "json_lines", "npz") else {"files": [path]}
     if path.endswith(".tsv"):
         argument["delimiter"] = "\t"
     return {source: argument, "label": label}
+
+
+def _libsvm(path: str, label: Any, shapes: Mapping[str, list[int]]) -> dict[str, Any]:
+    """A file of LIBSVM, which has the columns `features` and `label`, and does not tell how many features there are."""
+    shape = shapes.get("features", [])
+    if len(shape) != 1:
+        raise TypeError(f"{path}: a file of LIBSVM has the column `features`, and its length is that of the model's input. The model has the inputs "
+                        f"{', '.join(f'{name} {list(size)}' for name, size in shapes.items())}: name one `features`, as in "
+                        f"keras.Input((n,), name=\"features\")")
+    return {"libsvm": {"files": [path], "num_features": shape[0]}, "label": "label" if label is None else label}

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from cohort._callbacks import Callbacks
-from cohort._data import DATA_LIMIT, Columns, Writer, batches_of, dataset_of, is_dataset, split_inputs, split_labels, split_weights
+from cohort._data import DATA_LIMIT, Columns, Writer, arrays_of, batches_of, dataset_of, is_dataset, split_inputs, split_labels, split_weights
 from cohort._frameworks import framework_of
 from cohort._manifest import jobset
 
@@ -45,7 +45,7 @@ class Job:
             first = next(iter(batches_of(x)))
             batch_size = _records_of(first[0])
         else:
-            x, y = framework.columns(model, x, y)
+            x, y = framework.columns(model, arrays_of(x, len(getattr(model, "inputs", None) or [x])), y)
             if x is not None and validation_data is not None and not is_dataset(validation_data):
                 validation_data = (*framework.columns(model, *validation_data[:2]), *validation_data[2:])
             first = (x, y, sample_weight)
@@ -145,9 +145,9 @@ class _Data:
         if data is not None:
             if x is not None or y is not None:
                 raise TypeError("pass either x and y, or data and label")
-            datasets = {"train": {**dataset_of(data, label), "shuffle": bool(self._shuffle)}}
+            datasets = {"train": {**dataset_of(data, label, self._shapes), "shuffle": bool(self._shuffle)}}
             if validation_data is not None:
-                datasets["validation"] = dataset_of(validation_data, label)
+                datasets["validation"] = dataset_of(validation_data, label, self._shapes)
             return datasets
         if x is None:
             raise TypeError("x and y, or data and label, are required")
@@ -157,6 +157,8 @@ class _Data:
             if len(parts) > 3:
                 raise TypeError("validation_data is (x, y), (x, y, sample_weight), or a dataset")
             datasets["validation"] = self._write("validation", *(*parts, None, None)[:3])
+            if "sample_weight" in datasets["train"]:  # null: its records have no weights, although those of the training set have
+                datasets["validation"].setdefault("sample_weight", None)
         return datasets
 
     def _write(self, name: str, x: Any, y: Any, weight: Any) -> dict[str, Any]:
