@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """Calls `cohort.fit` with all kinds of data, callbacks and errors, as `Model.fit` of Keras is called."""
 
+import contextlib
 import csv
+import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -25,6 +28,7 @@ import tensorflow as tf  # noqa: E402
 from keras import layers, losses, optimizers  # noqa: E402
 
 import cohort  # noqa: E402
+from cohort._progress import Progress  # noqa: E402
 
 
 class KerasDataTest(unittest.TestCase):
@@ -154,6 +158,16 @@ class KerasDataTest(unittest.TestCase):
         model.compile("sgd", "mse", metrics=[Largest()])
         with self.assertRaisesRegex(cohort.TraceError, r"a metric of your own is a function \(y_true, y_pred\)"):
             cohort.fit(model, np.zeros((8, 3)), np.zeros(8))
+
+    def test_the_speed_of_an_epoch_is_that_of_its_training(self):
+        """Lines of several epochs may be read at once."""
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            progress = Progress(2, 0, 2, None, validated=False)
+            began = time.time()
+            for epoch in (1, 2):
+                progress.show({"time": began + 4 * epoch, "set": "train", "kind": "epoch", "epoch": epoch, "step": 1000 * epoch, "loss": 0.5})
+        self.assertEqual(re.findall(r"1000/1000 - 4s - 4ms/step - loss: 0.5000", printed.getvalue()), ["1000/1000 - 4s - 4ms/step - loss: 0.5000"] * 2)
 
     def test_bad_input(self):
         a, b = keras.Input((2,), name="a"), keras.Input((3,), name="b")

@@ -27,12 +27,13 @@ class Progress:
         self._validated = validated
         self._before = 0  # steps before this epoch
         self._shown = 0  # the epoch that has its headline
-        self._began = time.monotonic()
+        self._began = self._now = time.time()  # when this epoch began; the time of the newest event
         self._line: list[str] | None = None  # that of an epoch that waits for its validation
 
     def show(self, event: dict[str, Any]) -> None:
         if not self._verbose or event["set"] not in ("train", "validation"):
             return
+        self._now = float(event["time"])
         text = [f"{key}: {value:.4f}" if value is None or abs(value) > 1e-3 else f"{key}: {value:.4e}"
                 for key, value in figures_of(event).items() if value is not None]
         epoch = int(event["epoch"]) + self._offset
@@ -63,7 +64,7 @@ class Progress:
     def _finish(self, text: list[str]) -> None:
         self._line = None
         self._print(self._steps or 0, text, "\n")
-        self._began = time.monotonic()
+        self._began = self._now
 
     def _headline(self, epoch: int) -> None:
         if self._shown != epoch:
@@ -71,7 +72,7 @@ class Progress:
             print(f"Epoch {epoch}/{self._epochs}", flush=True)
 
     def _print(self, step: int, text: list[str], end: str) -> None:
-        seconds = time.monotonic() - self._began
+        seconds = max(0.0, self._now - self._began)
         each = seconds / max(step, 1)
         total = max(self._steps or step, step)
         speed = f"{each * 1e3:.0f}ms/step" if each >= 1e-3 else f"{each * 1e6:.0f}us/step"
