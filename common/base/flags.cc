@@ -168,6 +168,7 @@ void FlagSet::Add(std::string_view name, std::vector<std::string>* values, std::
   // Takes one value per flag, so that the next argument is not read as a second value.
   impl_->app->get_option(fmt::format("--{}", name))
       ->expected(1)
+      ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 

@@ -83,6 +83,20 @@ TEST_CASE("a flag that may be repeated keeps every value") {
   REQUIRE(job == "job.yaml");
 }
 
+TEST_CASE("a flag that may be repeated leaves the next argument to what may be missing") {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"--add=a", "job.yaml"}, {"--add", "a", "job.yaml"}}) {
+    FlagSet flags("prog", "Does things.");
+    std::vector<std::string> values;
+    std::string job;
+    flags.Add("add", &values, "a value");
+    flags.AddPositional("JOB.yaml", &job, "the job", false);
+    REQUIRE(flags.Parse(arguments).run);
+    REQUIRE(values == std::vector<std::string>{"a"});
+    REQUIRE(job == "job.yaml");
+  }
+}
+
 TEST_CASE("a list of arguments has all that are left, and one at least") {
   const auto parse = [](const std::vector<std::string>& arguments, std::vector<std::string>* runs) {
     FlagSet flags("prog", "x");
