@@ -24,8 +24,8 @@ absl::Status CheckOptions(const PredictOptions& options) {
   if (options.workers != 1 && (options.join || !options.part.empty())) {
     return UsageError("--workers starts the parts itself: omit --part and --join");
   }
-  COHORT_RETURN_IF_ERROR(CheckBetween("workers", options.workers, 1, kMostWorkers));
-  COHORT_RETURN_IF_ERROR(CheckBetween("threads", options.threads, 0, kMostThreads));
+  COHORT_RETURN_IF_ERROR(CheckBetween("--workers", options.workers, 1, kMostWorkers));
+  COHORT_RETURN_IF_ERROR(CheckBetween("--threads", options.threads, 0, kMostThreads));
   return PredictionFormat::CheckName(options.out);
 }
 

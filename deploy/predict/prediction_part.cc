@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -192,7 +193,12 @@ std::string PartFolder::Log(int part) const { return fmt::format("{}/{}.log", pa
 
 absl::Status PartFolder::Create() const {
   if (::mkdir(path_.c_str(), 0777) == 0 || errno == EEXIST) return absl::OkStatus();
-  return ErrnoStatus("cannot create", path_, errno);
+  const int error = errno;
+  if (IsDiskFull(error)) return ErrnoStatus("cannot create", path_, error);
+  return WithExitCode(
+      FailedPrecondition("cannot create {}: {}; --out names a file in a folder that exists", path_,
+                         std::strerror(error)),
+      ExitCode::kCantCreate);
 }
 
 absl::Status PartFolder::Remove() const {

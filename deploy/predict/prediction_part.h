@@ -49,7 +49,7 @@ class PartFolder {
   std::string Description(int part) const;
   std::string Log(int part) const;
 
-  // Creates the folder, unless it exists. Errors: those of ErrnoStatus.
+  // Creates the folder, unless it exists. Errors: exit code 73; that of a full disk.
   absl::Status Create() const;
   // Removes the files of all parts, and the folder. Errors: AlreadyExists if it has other files.
   absl::Status Remove() const;

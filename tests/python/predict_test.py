@@ -160,7 +160,12 @@ class Predict(_Job):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("broken.jsonl", done.stderr)
         self.assertEqual([name for name in os.listdir(self.directory) if "half" in name], [])
-        for flags, text in ((["--workers", "0"], "between 1 and 1024"), (["--part", "3/3"], "INDEX/COUNT"), (["--join"], "takes no CHECKPOINT"),
+        done = self.predict("--workers", "2", "--plugin=/missing.so", self.checkpoints)
+        self.assertIn("plugin /missing.so does not exist", done.stderr)
+        done = self.predict("--out", self.path("nowhere/p.csv"), self.checkpoints)
+        self.assertEqual(done.returncode, 73)
+        self.assertIn("nowhere/p.csv.parts: No such file or directory; --out names a file in a folder that exists", done.stderr)
+        for flags, text in ((["--workers", "0"], "--workers: 0 is not between 1 and 1024"), (["--part", "3/3"], "INDEX/COUNT"), (["--join"], "takes no CHECKPOINT"),
                             (["--workers", "2", "--part", "0/2"], "starts the parts itself")):
             done = self.predict(*flags, self.checkpoints)
             self.assertEqual((done.returncode, text in done.stderr), (64, True), done.stderr)
