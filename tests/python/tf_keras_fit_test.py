@@ -38,6 +38,10 @@ class TfKerasFitTest(unittest.TestCase):
             np.testing.assert_allclose(a, b, atol=1e-5)
         for name, (value,) in expected.history.items():
             self.assertAlmostEqual(actual.history[name][0], value, places=5)
+        loaded = keras.models.clone_model(model)
+        cohort.load_weights(loaded, actual)
+        for a, b in zip(loaded.get_weights(), model.get_weights()):
+            np.testing.assert_array_equal(a, b)
 
     def test_recurrence_on_a_cluster(self):
         rng = np.random.default_rng(1)

@@ -12,7 +12,7 @@ import numpy as np
 from cohort import _programs
 from cohort._export_model import path_of
 from cohort._frameworks import framework_of
-from cohort._graph import TraceError, owner
+from cohort._graph import Graph, TraceError, owner
 from cohort._run import checkpoint_values
 
 
@@ -43,7 +43,7 @@ def load_weights(model: Any, checkpoint: Any) -> None:
     except Exception as error:
         shapes = ", ".join(f"{layer['name']} {layer['config']['shape']}" for layer in layers if layer["class_name"] == "Input")
         raise ValueError(f"{type(model).__name__} cannot be called with the inputs of the checkpoint ({shapes}): {error}") from error
-    if hasattr(graph, "layers"):
+    if isinstance(graph, Graph):
         values = _renamed(values, [(layer["class_name"], layer["name"]) for layer in layers],
                           [(name, body["name"]) for layer in graph.layers for name, body in layer.items()], model)
     framework.assign(graph, model, values)
