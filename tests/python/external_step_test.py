@@ -89,6 +89,10 @@ class ExternalStep(unittest.TestCase):
         values, history = train(softmax_step, workers=2, ps=1, validation_data=data())
         self.assertEqual(len(history.history["val_accuracy"]), 2)
         self.assertGreater(history.history["val_accuracy"][-1], 0.8)
+        loaded = cohort.external_step(softmax_step, {name: np.zeros_like(value) for name, value in values.items()})
+        cohort.load_weights(loaded, history)
+        for name, value in values.items():
+            np.testing.assert_array_equal(loaded.variables[name], value)
 
     def test_an_exception_ends_the_job_with_its_text(self):
         with self.assertRaisesRegex(cohort.JobError, "no such luck"):

@@ -14,6 +14,7 @@ from cohort._export_model import path_of
 from cohort._frameworks import framework_of
 from cohort._graph import Graph, TraceError, owner
 from cohort._run import checkpoint_values
+from cohort.external import ExternalStep
 
 
 def load_weights(model: Any, checkpoint: Any) -> None:
@@ -35,6 +36,9 @@ def load_weights(model: Any, checkpoint: Any) -> None:
     layers = there["model"]["functional"]
     with tempfile.TemporaryDirectory(prefix="cohort-") as scratch:
         values = checkpoint_values(there["checkpoint"], scratch)
+    if isinstance(model, ExternalStep):  # its variables have names, and its columns tell nothing about them
+        framework.assign(None, model, values)
+        return
     example = _example(layers)
     try:
         graph = framework.trace(model, example, None)
@@ -53,7 +57,7 @@ def _example(layers: list[dict[str, Any]]) -> Any:
     """Two records of zeros: an array for one input; for several a dict by their names, or a list if they have none of their own."""
     columns = {layer["name"]: np.zeros((2, *layer["config"]["shape"]), _dtype(layer["config"].get("dtype")))
                for layer in layers if layer["class_name"] == "Input"}
-    if len(columns) == 1 and not next(iter(columns)).startswith("column/"):  # a step of Python has its columns by their names
+    if len(columns) == 1:
         return next(iter(columns.values()))
     return list(columns.values()) if all(re.fullmatch(r"(input|keras_tensor)(_\d+)?", name) for name in columns) else columns
 
