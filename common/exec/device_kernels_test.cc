@@ -179,6 +179,17 @@ std::vector<KernelCase> Cases() {
   add("gather_grad", [](Inputs& i) {
     return GatherGrad(Reshape(i.x, {-1, 3, 2}), i.ids, Slice(i.w, 1, 0, 2));
   });
+  for (const bool descending : {false, true}) {
+    add("argsort", [=](Inputs& i) { return Argsort(i.x, descending); });
+    add("argsort", [=](Inputs& i) { return Argsort(Floor(i.image), descending); });
+    add("argsort",
+        [=](Inputs& i) { return Argsort(Cast(Floor(i.image), DType::kInt64), descending); });
+  }
+  add("gather_along", [](Inputs& i) { return GatherAlong(i.x, Argsort(i.y)); });
+  add("gather_along",
+      [](Inputs& i) { return GatherAlong(Greater(i.x, i.y), Cast(i.x * 4, DType::kInt64)); });
+  add("gather_along_grad",
+      [](Inputs& i) { return GatherAlongGrad(i.y, Cast(i.x * 4, DType::kInt64), i.x); });
   add("sparse_softmax_cross_entropy",
       [](Inputs& i) { return SparseSoftmaxCrossEntropy(i.labels, i.x); });
   add("in_top_k", [](Inputs& i) { return InTopK(i.labels, i.x, 2); });

@@ -170,6 +170,15 @@ void AddMatrices(std::vector<GradientCase>* cases) {
   cases->push_back({"gather", {{5, 3}}, [](ProgramBuilder& b, const Exprs& x) {
                       return Gather(x[0], Indices(b, {2, 3}, {4, 0, 4, 1, 1, 1}));
                     }});
+  cases->push_back({"gather_along", {{2, 5}}, [](ProgramBuilder& b, const Exprs& x) {
+                      return GatherAlong(x[0], Indices(b, {2, 3}, {4, 0, 4, -1, 1, 5}));
+                    }});
+  cases->push_back({"gather_along_grad", {{2, 3}, {2, 5}}, [](ProgramBuilder& b, const Exprs& x) {
+                      return GatherAlongGrad(x[0], Indices(b, {2, 3}, {4, 0, 4, -1, 1, 5}), x[1]);
+                    }});
+  // The sorted elements.
+  cases->push_back(
+      {"gather_along", {{3, 4}}, Unary([](Expr x) { return GatherAlong(x, Argsort(x, true)); })});
   cases->push_back({"gather_grad", {{4, 3}, {5, 3}}, [](ProgramBuilder& b, const Exprs& x) {
                       return GatherGrad(x[0], Indices(b, {4}, {4, 0, 4, 1}), x[1]);
                     }});

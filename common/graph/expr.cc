@@ -209,6 +209,14 @@ Expr GatherGrad(Expr grad, Expr index, Expr rows) {
   return Trace("gather_grad", {grad, index, rows});
 }
 
+Expr Argsort(Expr x, bool descending) {
+  return Trace("argsort", {x}, {{"descending", descending}});
+}
+
+Expr GatherAlongGrad(Expr grad, Expr index, Expr x) {
+  return Trace("gather_along_grad", {grad, index, x});
+}
+
 std::pair<Expr, Expr> Dropout(Expr x, double rate, int64_t seed) {
   if (!x.valid()) return {};
   return TracePair("dropout", x,

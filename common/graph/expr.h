@@ -116,6 +116,16 @@ inline Expr Gather(Expr rows, Expr index) { return Trace("gather", {rows, index}
 // Sums of `grad`'s rows by index: the gradient of Gather with respect to `rows`.
 Expr GatherGrad(Expr grad, Expr index, Expr rows);
 
+// The places of the elements along the last axis in ascending order, as int64. Equal elements keep
+// their order, and NaN is the largest number.
+Expr Argsort(Expr x, bool descending = false);
+// x[..., n], index[..., k] -> [..., k]: the elements of the last axis at these places, and 0 for a
+// place outside of it.
+inline Expr GatherAlong(Expr x, Expr index) { return Trace("gather_along", {x, index}); }
+// Sums of `grad` by index along the last axis, in the shape of x: the gradient of GatherAlong with
+// respect to `x`.
+Expr GatherAlongGrad(Expr grad, Expr index, Expr x);
+
 // y and the mask that y is x times of (0, or 1 / (1 - rate)).
 std::pair<Expr, Expr> Dropout(Expr x, double rate, int64_t seed);
 // Numbers of the standard normal distribution, of the type of x.

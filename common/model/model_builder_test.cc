@@ -534,7 +534,15 @@ TEST_CASE("errors of functions of keras.ops name the layer and its line") {
       {"ops.split: {inputs: x, indices_or_sections: 3, axis: 1}", "do not make 3 equal parts"},
       {"ops.part: {inputs: x, index: 1}", "its input has 1 outputs, and none at 1"},
       {"ops.einsum: {inputs: x, subscripts: \"ab,bc->ac\"}", "is not for 1 operands"},
-      {"ops.sort: {inputs: x}", "is not supported yet"},
+      {"ops.sort: {inputs: x}", "it needs an axis"},
+      {"ops.argsort: {inputs: x, axis: 0}", "axis 0 is the batch, whose records"},
+      {"ops.top_k: {inputs: x, k: 5}", "k is 5, and its input"},
+      {"ops.take_along_axis: {inputs: [x, x], axis: 0}", "axis 0 is the batch, whose records"},
+      {"ops.add_along_axis: {inputs: [x, x], axis: 1}", "it needs values"},
+      {"ops.segment_sum: {inputs: [x, x], num_segments: 2}", "would add up the records of a batch"},
+      {"ops.scatter: {inputs: [x, x], shape: [3]}", "would add up the records of a batch"},
+      {"ops.cumprod: {inputs: x, axis: 0}", "does not multiply the records of a batch"},
+      {"ops.median: {inputs: x}", "is not supported yet"},
   };
   for (const auto& c : kCases) {
     INFO(c.layer);

@@ -398,3 +398,17 @@ CASES.update({
     "reversible_untied": reversible(tie_weights=False, logit_soft_cap=0.5),
     "reversible_masked": reversible(mask_zero=True),
 })
+
+# Further functions; they stand last, so that the other cases keep their seeds.
+MORE_FUNCTIONS = {
+    "sort": lambda x: ops.sort(x, axis=1) + ops.sort(x) * x,
+    "argsort": lambda x: x * ops.cast(ops.argsort(x, axis=1), "float32") + ops.cast(ops.argsort(x, axis=-1), "float32"),
+    "top_k": lambda x: ops.top_k(x, 3)[0] * ops.cast(ops.top_k(x, 3)[1], "float32"),
+    "take_sorted": lambda x: ops.take_along_axis(x * x, ops.argsort(x, axis=1), axis=1)
+                   + ops.take_along_axis(x, ops.top_k(x, 6)[1], axis=-1),
+    "inverse_trigonometric": lambda x: ops.arcsin(ops.tanh(x)) + ops.arccos(ops.tanh(x * 0.5)) + ops.arctan2(x, ops.flip(x, axis=1))
+                             + ops.arctan2(-x, x * x + 0.1),
+    "inverse_hyperbolic": lambda x: ops.arcsinh(x * 3) + ops.arccosh(x * x + 1.5) + ops.arctanh(ops.tanh(x) * 0.9),
+    "cumprod": lambda x: ops.cumprod(x + 1, axis=1) + ops.cumprod(x, axis=-1),
+}
+CASES.update({"function_" + name: (lambda f=f: of_function(f)) for name, f in MORE_FUNCTIONS.items()})

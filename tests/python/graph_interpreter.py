@@ -112,6 +112,11 @@ class Interpreter:
             return given[0][_key(config["key"])]
         if name == "einsum":
             return ops.einsum(config["subscripts"], *given)
+        if name == "add_along_axis":  # its axis is the last one
+            x, index, values = given
+            size = ops.shape(x)[-1]
+            hot = ops.one_hot(ops.where(index < 0, index + size, index), size, dtype=x.dtype)
+            return x + ops.sum(hot * ops.cast(values, x.dtype)[..., None], axis=-2)
         names = config.pop("input_names", ["x2"] if "x1" in config else None)
         config.update({key: tuple(config[key]) for key in ("pool_size", "strides") if key in config})
         function = keras.activations.relu if name == "relu" else getattr(ops, name)

@@ -56,6 +56,26 @@ class Words(nn.Module):
         return nn.Dense(CLASSES, **DOUBLE)(x.mean(axis=1))
 
 
+class Ordered(nn.Module):
+    """What sorts, and what reads and writes by places."""
+
+    @nn.compact
+    def __call__(self, x):
+        y = nn.Dense(12, **DOUBLE)(x).reshape(-1, 3, 4)
+        steps = self.param("steps", nn.initializers.uniform(1.0), (4,), jnp.float64)
+        top, places = jax.lax.top_k(y, 2)
+        order = jnp.argsort(y, axis=1)
+
+        def one(row, at, values):
+            return row[0].at[at].add(values) + row.at[:, 2].set(values[0]) + jnp.zeros(row.shape).at[at % 3].add(row[:2])
+
+        segments = jax.ops.segment_sum(steps, jnp.array([1, 0, 1, 1]), 4)
+        parts = [jnp.sort(y, axis=2), top, jnp.take_along_axis(y, order, axis=1), jax.vmap(one)(y, places[:, 0], top[:, 1]),
+                 y.at[:, 1:3, 2].add(y[:, :2, 0]) * segments, y.at[:, jnp.array([2, 0, 2])].add(y * y), jnp.cumprod(y, axis=1),
+                 jax.lax.cummax(y, axis=2), jnp.arctan2(y, 1 + y * y) + jnp.arcsinh(y) + jnp.arcsin(jnp.tanh(y) * 0.5) + jnp.fmod(y, 0.75)]
+        return nn.Dense(CLASSES, **DOUBLE)(jnp.concatenate([part.reshape(x.shape[0], -1) for part in parts], axis=1))
+
+
 class JaxFitTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -101,6 +121,10 @@ class JaxFitTest(unittest.TestCase):
     def test_perceptron_by_sgd_on_one_device(self):
         x = self.normal(10)
         self.check(Perceptron().apply, Perceptron().init(jax.random.key(0), x[:1]), x, optax.sgd(0.1), {"SGD": {"learning_rate": 0.1}})
+
+    def test_order_and_places_by_sgd_on_one_device(self):
+        x = self.normal(10)
+        self.check(Ordered().apply, Ordered().init(jax.random.key(0), x[:1]), x, optax.sgd(0.01), {"SGD": {"learning_rate": 0.01}})
 
     def test_perceptron_by_adam_on_a_cluster(self):
         x = self.normal(10, workers=3)

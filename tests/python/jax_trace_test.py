@@ -212,6 +212,45 @@ class JaxTraceTest(unittest.TestCase):
         self.assertEqual({layer["Variable"]["name"]: layer["Variable"]["trainable"] for layer in graph.layers if "Variable" in layer},
                          {"batch_stats/mean": False, "params/w": True})
 
+    def test_order(self):
+        def function(p, x):
+            y = x * p
+            top, places = jax.lax.top_k(y, 2)
+            order = jnp.argsort(-y, axis=1)
+            pairs = jnp.lexsort((y[:, 0], jnp.round(y[:, 1])), axis=-1)
+            keyed = jax.lax.sort((jnp.round(y), x, y), dimension=1, num_keys=2)
+            parts = [jnp.sort(y, axis=1), jnp.sort(y, descending=True), top, places, order, pairs, *keyed]
+            return jnp.concatenate([part.reshape(x.shape[0], -1) for part in parts], axis=1)
+
+        self.check(function, np.linspace(-1, 1, 4), self.normal(3, 4))
+
+    def test_places(self):
+        def one(y, v):
+            places = jnp.argsort(y[0])
+            return y[0].at[places].add(v) + y.at[:, 2].set(v[:3]) + y.at[places[0] % 3].add(v) + jnp.zeros(y.shape).at[places % 3].add(y[1])
+
+        def function(p, x):
+            y = x * p
+            parts = [y.at[:, 0].set(1.0), y.at[:, 1:3, 2].add(y[:, :2, 0]),
+                     y.at[:, jnp.array([2, 0, 2])].add(y * y), y.at[:, jnp.array([2, 0]), jnp.array([3, 1])].set(y[:, :2, 0]),
+                     y.at[..., -1].set(y[..., 0]), jax.vmap(one)(y, y[:, 1]),
+                     jnp.broadcast_to(jax.ops.segment_sum(p, jnp.array([1, 0, 1, 1]), 3), (x.shape[0], 3)),
+                     jax.vmap(lambda row, at: row.at[at].set(5.0))(y[:, 0], jnp.argmax(y[:, 1], axis=-1)),
+                     jax.lax.dynamic_update_slice(y, y[:, :2, :3] * 2, (0, 1, 1))]
+            return jnp.concatenate([part.reshape(x.shape[0], -1) for part in parts], axis=1)
+
+        self.check(function, np.linspace(-1, 1, 4), self.normal(3, 4))
+
+    def test_angles_and_cumulative(self):
+        def function(p, x):
+            y = jnp.tanh(x * p)
+            angles = jnp.arcsin(y) + jnp.arccos(y) + jnp.arctan2(y, x) + jnp.arcsinh(x) + jnp.arccosh(1 + x * x) + jnp.arctanh(y)
+            cumulative = [jnp.cumprod(y, axis=1), jax.lax.cummax(y, axis=1), jax.lax.cummin(y, axis=1, reverse=True),
+                          jax.lax.cumlogsumexp(y, axis=1), jax.lax.cumprod(y, axis=1, reverse=True)]
+            return jnp.concatenate([angles, jnp.mod(x, 0.3), jnp.floor_divide(x, 0.3), jnp.fmod(x, y), *cumulative], axis=1)
+
+        self.check(function, np.linspace(-0.7, 0.7, 5), self.normal(5))
+
     def test_random_functions(self):
         for seed in range(50):
             with self.subTest(seed=seed):
@@ -227,7 +266,9 @@ class JaxTraceTest(unittest.TestCase):
 
         clipped.defvjp(lambda x: (x, None), lambda _, g: (jnp.clip(g, -1, 1),))
         cases = {
-            r"jax_trace_test.py:\d+ .*primitive sort is not supported.*external_step": lambda p, x: jnp.sort(x * p),
+            r"jax_trace_test.py:\d+ .*primitive cholesky is not supported.*external_step": lambda p, x: jnp.linalg.cholesky(x[:, :, None] * p),
+            r"jax_trace_test.py:\d+ .*an order of the records": lambda p, x: jnp.sort(x * p, axis=0),
+            r"jax_trace_test.py:\d+ .*sums over the records.*vmap": lambda p, x: x + p.at[jnp.argmax(x, axis=1)].add(1.0),
             r"jax_trace_test.py:\d+ .*over the records of a batch": lambda p, x: x - x.mean(axis=0) * p,
             r"jax_trace_test.py:\d+ .*clipped has a gradient of its own": lambda p, x: clipped(x * p),
             r"jax_trace_test.py:\d+ .*while": lambda p, x: jax.lax.while_loop(lambda x: x.max() > 1, lambda x: x * p, x),

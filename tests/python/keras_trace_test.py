@@ -105,6 +105,41 @@ def functional_with_ops():
     return keras.Model([x, z], layers.Dense(2)(shared(y) + shared(ops.flip(y, axis=-1))))
 
 
+class Order(keras.Model):
+    """What sorts, and what reads and writes by places."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = layers.Dense(5)
+
+    def build(self, shape):
+        self.steps = self.add_weight(shape=(6,))
+        super().build(shape)
+
+    def call(self, x):
+        y = self.dense(x)
+        top, places = ops.top_k(y, 2)
+        order = ops.argsort(y, axis=1)
+        triangle = ops.scatter(np.array([[0, 0], [1, 0], [1, 1], [2, 0], [2, 1], [2, 2]]), self.steps, (3, 3))
+        segments = ops.segment_sum(self.steps, np.array([0, 2, 2, 1, 0, 2]), 3)
+        hot = ops.sum(ops.one_hot(places, 5), axis=2)
+        parts = [ops.sort(y, axis=1), ops.sort(y), top, ops.take_along_axis(y, order, axis=1), hot * y, ops.cast(ops.argmin(y, axis=1), "float64"),
+                 y[:, :3, :3] @ triangle * segments, ops.cumprod(y, axis=1)]
+        return ops.concatenate([ops.reshape(part, (ops.shape(x)[0], -1)) for part in parts], axis=1)
+
+
+class Angles(keras.Model):
+    def build(self, shape):
+        self.scale = self.add_weight(shape=(shape[-1],), initializer=keras.initializers.RandomUniform(0.1, 0.9, seed=1))
+        super().build(shape)
+
+    def call(self, x):
+        y = ops.tanh(x * self.scale)
+        parts = [ops.arcsin(y), ops.arccos(y), ops.arctan2(y, x), ops.arctan2(-x, -y), ops.arcsinh(x), ops.arccosh(1.0 + x * x), ops.arctanh(y),
+                 ops.mod(x, 0.3), ops.floor_divide(x, 0.3), ops.tan(y), ops.sinh(y), ops.cosh(y), ops.cumsum(x, axis=1)]
+        return ops.concatenate(parts, axis=1)
+
+
 def convolutions():
     return keras.Sequential([keras.Input((8, 8, 3)), layers.Conv2D(4, 3, padding="same"), layers.BatchNormalization(), layers.ReLU(),
                              layers.MaxPooling2D(), layers.Conv2D(6, 3), layers.GlobalAveragePooling2D(), layers.Dense(3, "softmax")])
@@ -169,6 +204,8 @@ class KerasTraceTest(unittest.TestCase):
             return keras.Sequential([keras.Input((6, 8)), recurrence, layers.Dense(2), layers.Softmax(**last)])
 
         before = keras.config.dtype_policy()
+        self.check(Order(), rng.normal(size=(RECORDS, 4, 3)))
+        self.check(Angles(), rng.normal(size=(RECORDS, 4)))
         try:
             keras.config.set_dtype_policy("mixed_bfloat16")
             found = [body.get("dtype") for layer in tracer.trace(model(dtype="float32")).layers for body in layer.values()]

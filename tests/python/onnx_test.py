@@ -15,7 +15,7 @@ import onnx  # noqa: E402
 import onnxruntime  # noqa: E402
 from keras import layers, ops  # noqa: E402
 
-from cohort import ExportError  # noqa: E402
+from cohort import ExportError, _export_keras  # noqa: E402
 from cohort import _export_onnx as converter  # noqa: E402
 
 RECORDS = 3
@@ -143,13 +143,26 @@ class Onnx(unittest.TestCase):
             lambda a, b: ops.roll(ops.flip(a, axis=1), 1, axis=2), lambda a, b: ops.take(a, ops.array([1, 0, 2]), axis=1),
             lambda a, b: ops.take_along_axis(a, ops.expand_dims(ops.argmax(b, axis=-1), -1), axis=-1), lambda a, b: ops.where(a > 0, a, b),
             lambda a, b: ops.clip(a, -0.5, 0.5), lambda a, b: ops.tril(a, 1), lambda a, b: ops.cast(a, "int32"),
-            lambda a, b: ops.top_k(a, 2)[1],
+            lambda a, b: ops.top_k(a, 2)[1], lambda a, b: ops.sort(a, axis=1), lambda a, b: ops.argsort(a, axis=-1), lambda a, b: ops.cumprod(a, axis=1),
+            lambda a, b: ops.arctan2(a, b) + ops.arctan2(-a, ops.round(b)), lambda a, b: ops.arcsin(ops.tanh(a)) + ops.arctanh(ops.tanh(b)),
+            lambda a, b: a[:, :, :3] @ ops.scatter(ops.array([[0, 0], [2, 1], [0, 0]]), a[0, 0, :3], (3, 2)),
+            lambda a, b: a[:, :, :3] * ops.segment_sum(a[0, 0, :3], ops.array([2, 0, 2]), 3),
             lambda a, b: ops.moments(a, axes=[1])[1], lambda a, b: ops.swapaxes(ops.moveaxis(a, 1, -1), 1, 2),
             lambda a, b: ops.normalize(a, axis=-1), lambda a, b: ops.reshape(a, (-1, 2)), lambda a, b: ops.cumsum(a, axis=1),
             lambda a, b: layers.Dot(axes=2, normalize=True)([a, b]), lambda a, b: layers.Permute((2, 1))(a)]
         for i, case in enumerate(cases):
             self.compare(f"case {i}", case, (3, 4), (3, 4))
         self.compare("one_hot", lambda a: ops.one_hot(a, 5), (3,), integers=5)
+
+    def test_sums_along_an_axis(self):
+        """What an exported model has for ops.add_along_axis, which Keras lacks."""
+        rng = np.random.default_rng(2)
+        x, values, index = rng.normal(size=(2, 4, 3)), rng.normal(size=(2, 5, 3)), rng.integers(-4, 4, (2, 5, 3))
+        expected = x.copy()
+        np.add.at(expected, (np.arange(2)[:, None, None], index, np.arange(3)), values)
+        actual = _export_keras._add_along_axis(*map(ops.convert_to_tensor, (x, index, values)), 1)
+        np.testing.assert_allclose(ops.convert_to_numpy(actual), expected, rtol=0, atol=1e-6)
+        self.compare("sums", lambda a, b: _export_keras._add_along_axis(a, ops.argsort(b, axis=-1), b, -1), (3, 4), (3, 4))
 
     def test_the_batch_is_dynamic_and_training_leaves_nothing(self):
         x = keras.Input((4,), name="x")

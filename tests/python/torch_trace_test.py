@@ -124,6 +124,44 @@ class Tied(nn.Module):
         return F.linear(self.table(ids).mean(1), self.table.weight)
 
 
+class Order(nn.Module):
+    """What sorts, and what reads and writes by places."""
+
+    def __init__(self):
+        super().__init__()
+        self.scores = nn.Linear(6, 5)
+        self.steps = nn.Parameter(torch.linspace(-1, 1, 6).sin())
+
+    def forward(self, x):
+        y = self.scores(x)
+        values, places = y.sort(dim=-1)
+        top, best = torch.topk(y, 2, dim=1)
+        low = torch.topk(y, 3, largest=False).values
+        gates = torch.zeros(x.shape[0], x.shape[1], 5, dtype=x.dtype).scatter(-1, torch.topk(y, 2).indices, 1.0)
+        written = y.scatter(1, best[:, :1], top[:, :1] * 3)
+        added = torch.zeros_like(y).scatter_add(2, places.flip(-1), values) + y.index_add(1, torch.tensor([2, 0, 2, 1]), y * y)
+        middle = y.median(dim=-1).values + y.kthvalue(2, dim=-1).values + self.steps.sort(descending=True).values[0]
+        picked = torch.take_along_dim(y, torch.argsort(y, dim=-1, descending=True)[..., :2], dim=-1)
+        hot = F.one_hot(best[:, 0] % 3, 4).to(x.dtype).sum(1)
+        return torch.cat([values.flatten(1), top.flatten(1), low.flatten(1), (gates * y).flatten(1), written.flatten(1), added.flatten(1),
+                          middle, picked.flatten(1), hot], dim=1)
+
+
+class Angles(nn.Module):
+    """Trigonometric functions, divisions with roundings, and cumulative products."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor([0.3, -0.4, 0.5, 0.9]))
+
+    def forward(self, x):
+        y = torch.tanh(x * self.scale)
+        angles = torch.asin(y) + torch.acos(y) * 2 + torch.atan2(y, x) + torch.asinh(x) + torch.acosh(1 + x * x) + torch.atanh(y)
+        rests = torch.fmod(x, 0.3) + torch.remainder(x, 0.3) + torch.fmod(x, y) + torch.div(x, 0.4, rounding_mode="floor") + x // y
+        whole = torch.div(x * 7, 2, rounding_mode="trunc") + ((x * 9).long() / 2).long() + torch.div((x * 9).long(), 4, rounding_mode="trunc")
+        return torch.cat([angles, rests, whole.to(x.dtype), x.cumprod(1), y.cumsum(1)], dim=1)
+
+
 class TorchTraceTest(unittest.TestCase):
     def check(self, module, *arguments, tolerance=1e-6):
         torch.manual_seed(1)
@@ -162,6 +200,12 @@ class TorchTraceTest(unittest.TestCase):
 
     def ids(self, limit, *shape):
         return torch.randint(0, limit, (RECORDS, *shape), generator=torch.Generator().manual_seed(4))
+
+    def test_order_and_places(self):
+        self.check(Order(), self.normal(4, 6))
+
+    def test_angles_and_rests(self):
+        self.check(Angles(), self.normal(4))
 
     def test_perceptron(self):
         graph = self.check(Perceptron(), self.normal(6))

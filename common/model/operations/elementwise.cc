@@ -72,6 +72,34 @@ Expr DivideNoNan(Expr a, Expr b) {
 
 Expr LogAddExp(Expr a, Expr b) { return Maximum(a, b) + Softplus(-Abs(a - b)); }
 
+Expr Arcsin(Expr x) { return Atan(x / (1.0 + Sqrt((1.0 - x) * (1.0 + x)))) * 2.0; }
+Expr Arccos(Expr x) { return Atan(Sqrt(1.0 - x) / Sqrt(1.0 + x)) * 2.0; }
+
+// By the quotient that is at most 1.
+Expr Arctan2(Expr y, Expr x) {
+  const auto number = [&](double value) { return NumberLike(x, value); };
+  const Expr zero = number(0), one = number(1);
+  const Expr of_x = Select(Equal(x, zero), one, x), of_y = Select(Equal(y, zero), one, y);
+  const Expr below = Less(y, zero);
+  const Expr turn = Select(below, number(-std::numbers::pi), number(std::numbers::pi));
+  const Expr flat = Atan(y / of_x) + Select(Less(x, zero), turn, zero);
+  return Select(GreaterEqual(Abs(x), Abs(y)), flat, turn * 0.5 - Atan(x / of_y));
+}
+
+// It takes |x|, whose sum with the root loses no digits.
+Expr Arcsinh(Expr x) {
+  const Expr sign = Select(Less(x, NumberLike(x, 0)), NumberLike(x, -1), NumberLike(x, 1));
+  const Expr square = Square(x);
+  return sign * Log1p(sign * x + square / (1.0 + Sqrt(square + 1.0)));
+}
+
+Expr Arccosh(Expr x) {
+  const Expr above = x - 1.0;
+  return Log1p(above + Sqrt(above * (x + 1.0)));
+}
+
+Expr Arctanh(Expr x) { return (Log1p(x) - Log1p(-x)) * 0.5; }
+
 std::vector<LayerClass> Arithmetics() {
   return {
       OfTwo("add", "x1 + x2", [](Expr a, Expr b) { return a + b; }),
@@ -85,6 +113,7 @@ std::vector<LayerClass> Arithmetics() {
       OfTwo("power", "x1 to the power of x2.", PowerOf),
       OfTwo("maximum", "The greater one.", Maximum),
       OfTwo("minimum", "The smaller one.", Minimum),
+      OfTwoFloats("arctan2", "The angle of the point (x2, x1), between -pi and pi.", Arctan2),
       OfTwoFloats("logaddexp", "log(exp(x1) + exp(x2))", LogAddExp),
       Comparison("equal", "x1 = x2, as bool.", Equal),
       Comparison("not_equal", "The opposite of equal.",
@@ -130,6 +159,11 @@ std::vector<LayerClass> Functions() {
       OfFloats("cos", "The cosine.", Cos),
       OfFloats("tan", "The tangent.", [](Expr x) { return Sin(x) / Cos(x); }),
       OfFloats("arctan", "The inverse of the tangent.", Atan),
+      OfFloats("arcsin", "The inverse of the sine.", Arcsin),
+      OfFloats("arccos", "The inverse of the cosine.", Arccos),
+      OfFloats("arcsinh", "The inverse of sinh.", Arcsinh),
+      OfFloats("arccosh", "The inverse of cosh.", Arccosh),
+      OfFloats("arctanh", "The inverse of tanh.", Arctanh),
       OfFloats("sinh", "The hyperbolic sine.", [](Expr x) { return (Exp(x) - Exp(-x)) * 0.5; }),
       OfFloats("cosh", "The hyperbolic cosine.", [](Expr x) { return (Exp(x) + Exp(-x)) * 0.5; }),
       OfFloats("tanh", "The hyperbolic tangent.", Tanh),

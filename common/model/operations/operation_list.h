@@ -11,6 +11,7 @@ namespace cohort {
 std::vector<LayerClass> ElementwiseOperations();
 std::vector<LayerClass> ReductionOperations();
 std::vector<LayerClass> ShapeOperations();
+std::vector<LayerClass> PlaceOperations();
 std::vector<LayerClass> ProductOperations();
 std::vector<LayerClass> PoolingOperations();
 

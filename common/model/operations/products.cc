@@ -1,4 +1,4 @@
-// Products of matrices, and cumulative sums (keras/src/ops/numpy.py).
+// Products of matrices, and cumulative sums and products (keras/src/ops/numpy.py).
 #include "common/model/einsum.h"
 #include "common/model/operations/operation_list.h"
 
@@ -113,6 +113,25 @@ MadeOutput CumulativeSum(LayerContext* context) {
   return sums;
 }
 
+// By products over 1, 2, 4, ... elements, so a 0 needs no case.
+MadeOutput CumulativeProduct(LayerContext* context) {
+  const Expr x[] = {context->inputs[0].value};
+  if (context->config.IsNone("axis")) return InvalidArgument("it needs an axis");
+  if (!x[0].valid()) return LayerOutput{};
+  COHORT_ASSIGN_OR_RETURN(const int64_t axis, AxisOf(context->config.Int("axis"), x[0].rank()));
+  const Dim dim = x[0].type().dims[static_cast<size_t>(axis)];
+  if (dim.bounded()) return InvalidArgument("it does not multiply the records of a batch");
+  return Arithmetic(x, [&](std::span<const Expr> values) {
+    Expr y = values[0];
+    for (int64_t n = 1; n < dim.size; n *= 2) {
+      const Expr before = Slice(y, axis, 0, dim.size - n);
+      const Expr parts[] = {Slice(y, axis, 0, n), Slice(y, axis, n, dim.size - n) * before};
+      y = Concat(parts, axis);
+    }
+    return y;
+  });
+}
+
 }  // namespace
 
 std::vector<LayerClass> ProductOperations() {
@@ -130,6 +149,8 @@ std::vector<LayerClass> ProductOperations() {
                      {String("subscripts", "As \"bij,bjk->bik\".")}, EinsumOf),
       Operation("cumsum", "The sums of the elements up to each place.", {"x"},
                 {Int("axis", "The axis.").Optional(), Planned("dtype")}, CumulativeSum),
+      Operation("cumprod", "The products of the elements up to each place.", {"x"},
+                {Int("axis", "The axis.").Optional(), Planned("dtype")}, CumulativeProduct),
   };
 }
 

@@ -380,49 +380,6 @@ MadeOutput Take(LayerContext* context) {
   return TakeAt(x, axis, places);
 }
 
-// As a sum over the axis, in which one element counts.
-MadeOutput TakeAlongAxis(LayerContext* context) {
-  const LayerOutput* const indices = context->Named("indices");
-  if (indices == nullptr || context->config.IsNone("axis")) {
-    return InvalidArgument("it needs indices, which are an input, and an axis");
-  }
-  Expr x = context->inputs[0].value, index = Cast(indices->value, DType::kInt64);
-  const DType dtype = x.dtype();
-  if (!IsFloating(dtype)) x = Cast(x, DType::kFloat64);
-  if (!x.valid() || !index.valid()) return LayerOutput{};
-  COHORT_ASSIGN_OR_RETURN(const int64_t axis, AxisOf(context->config.Int("axis"), x.rank()));
-  if (axis == 0 || index.rank() != x.rank()) {
-    return InvalidArgument("indices {} must have the axes of {}, and the axis is not the batch",
-                           TypeToString(index.type()), TypeToString(x.type()));
-  }
-  std::vector<int64_t> perm = Sequence(static_cast<int64_t>(x.rank()));
-  std::swap(perm[static_cast<size_t>(axis)], perm.back());
-  x = Transpose(x, perm);
-  index = Transpose(index, perm);
-  if (!x.valid() || !index.valid()) return LayerOutput{};
-  const int64_t size = SizeOf(x, static_cast<int64_t>(x.rank()) - 1);
-  std::vector<int64_t> dims = ReshapeDims(index.type().dims), rows = ReshapeDims(x.type().dims);
-  dims.push_back(1);
-  rows.insert(rows.end() - 1, 1);
-  index = Reshape(index, std::move(dims));
-  const Expr numbers = Cast(ConstantVector(
-                                context->builder,
-                                [&] {
-                                  std::vector<double> all(static_cast<size_t>(size));
-                                  std::iota(all.begin(), all.end(), 0.0);
-                                  return all;
-                                }(),
-                                DType::kInt64),
-                            DType::kInt64);
-  const Expr negative = Less(index, NumberLike(index, 0));
-  const Expr place = Cast(Select(negative, Cast(index, DType::kFloat64) + static_cast<double>(size),
-                                 Cast(index, DType::kFloat64)),
-                          DType::kInt64);
-  const Expr taken = Select(Equal(place, numbers), Reshape(x, std::move(rows)), NumberLike(x, 0));
-  const Expr sum = ReduceSum(taken, {-1});
-  return Cast(Transpose(sum, perm), dtype);
-}
-
 MadeOutput Flip(LayerContext* context) {
   Expr x = context->inputs[0].value;
   COHORT_ASSIGN_OR_RETURN(const auto axes, AxesOf(context->config, x));
@@ -646,8 +603,6 @@ std::vector<LayerClass> Shapes() {
                 {Ints("indices", "The places, if they are no input.").Optional(),
                  Int("axis", "The axis.").Optional()},
                 Take),
-      Operation("take_along_axis", "One element of an axis for each index.", {"x", "indices"},
-                {Int("axis", "The axis.").Optional()}, TakeAlongAxis),
       Operation("flip", "x with the elements of axes in the reverse order.", {"x"}, {AxisOrAll()},
                 Flip),
       Operation("roll", "x with the elements of axes moved; what leaves returns at the other end.",

@@ -173,6 +173,8 @@ class _Builder:
             return value.reshape(config["shape"]) if "shape" in config else value
         if name == "get_item":
             return given[0][_key(config["key"])]
+        if name == "add_along_axis":
+            return _add_along_axis(*given, int(config["axis"]))
         if name == "einsum":
             return ops.einsum(config["subscripts"], *given)
         if name == "hard_sigmoid_of_keras_2":
@@ -386,6 +388,14 @@ def _first(x: Any) -> Any:
 def _plain_name(name: str) -> str:
     """Keras allows no slash in the name of a layer, and its backend torch no point."""
     return name.replace("/", "_").replace(":", "_").replace(".", "_")
+def _add_along_axis(x: Any, indices: Any, values: Any, axis: int) -> Any:
+    """x with values added at places of an axis: Keras has no such function."""
+    axis %= len(x.shape)
+    size = x.shape[axis]
+    hot = ops.one_hot(ops.where(indices < 0, indices + size, indices), size, axis=axis, dtype=x.dtype)
+    return x + ops.sum(hot * ops.expand_dims(ops.cast(values, x.dtype), axis), axis=axis + 1)
+
+
 
 
 def expressible(t: Transform) -> str:

@@ -385,6 +385,65 @@ def _top_k(g: Converter, a: dict, out: list[Any]) -> list[str]:
     return [values, g.node("Cast", [indices], to=_TYPES[_dtype(out[1])])]
 
 
+def _in_order(g: Converter, a: dict, out: list[Any]) -> tuple[str, str]:
+    """The elements of an axis in ascending order, and their places."""
+    x = a["x"]
+    axis = int(-1 if a["axis"] is None else a["axis"]) % len(x.shape)
+    return tuple(g.node("TopK", [g.value(x), g.ints([x.shape[axis]])], outputs=2, axis=axis, largest=0))
+
+
+@_op("sort")
+def _sort(g: Converter, a: dict, out: list[Any]) -> str:
+    return _in_order(g, a, out)[0]
+
+
+@_op("argsort")
+def _argsort(g: Converter, a: dict, out: list[Any]) -> str:
+    return g.node("Cast", [_in_order(g, a, out)[1]], to=_TYPES[_dtype(out[0])])
+
+
+@_op("cumprod")
+def _cumprod(g: Converter, a: dict, out: list[Any]) -> str:
+    """By products over 1, 2, 4, ... elements."""
+    y, axis = g.value(a["x"], _dtype(out[0])), int(a["axis"]) % len(out[0].shape)
+    size, done = out[0].shape[axis], 1
+    part = lambda y, begin, end: g.node("Slice", [y, g.ints([begin]), g.ints([end]), g.ints([axis])])  # noqa: E731
+    while done < size:
+        both = g.node("Mul", [part(y, done, size), part(y, 0, size - done)])
+        y = g.node("Concat", [part(y, 0, done), both], axis=axis)
+        done *= 2
+    return y
+
+
+@_op("arctan2")
+def _arctan2(g: Converter, a: dict, out: list[Any]) -> str:
+    dtype = _dtype(out[0])
+    y, x = g.value(a["x1"], dtype), g.value(a["x2"], dtype)
+    n = lambda v: g.constant(np.asarray(v), dtype)  # noqa: E731
+    safe = lambda v: g.node("Where", [g.node("Equal", [v, n(0)]), n(1), v])  # noqa: E731
+    turn = g.node("Where", [g.node("Less", [y, n(0)]), n(-np.pi), n(np.pi)])
+    flat = g.node("Add", [g.node("Atan", [g.node("Div", [y, safe(x)])]), g.node("Where", [g.node("Less", [x, n(0)]), turn, n(0)])])
+    steep = g.node("Sub", [g.node("Mul", [turn, n(0.5)]), g.node("Atan", [g.node("Div", [x, safe(y)])])])
+    return g.node("Where", [g.node("GreaterOrEqual", [g.node("Abs", [x]), g.node("Abs", [y])]), flat, steep])
+
+
+def _sums_at(g: Converter, indices: str, values: str, shape: Any, dtype: str) -> str:
+    return g.node("ScatterND", [g.constant(np.zeros(shape), dtype), indices, values], reduction="add")
+
+
+@_op("scatter")
+def _scatter(g: Converter, a: dict, out: list[Any]) -> str:
+    dtype = _dtype(out[0])
+    return _sums_at(g, g.value(a["indices"], "int64"), g.value(a["values"], dtype), out[0].shape, dtype)
+
+
+@_op("segment_sum")
+def _segment_sum(g: Converter, a: dict, out: list[Any]) -> str:
+    dtype = _dtype(out[0])
+    ids = g.node("Unsqueeze", [g.value(a["segment_ids"], "int64"), g.ints([1])])
+    return _sums_at(g, ids, g.value(a["data"], dtype), out[0].shape, dtype)
+
+
 # -------------------------------------------------------------------- products
 
 

@@ -35,11 +35,12 @@ def _params(equation: Any, *names: str) -> list[Any]:
 for _name, _function in {
     "tanh": "tanh", "exp": "exp", "exp2": "exp2", "log": "log", "log1p": "log1p", "expm1": "expm1", "sqrt": "sqrt", "rsqrt": "rsqrt",
     "logistic": "sigmoid", "erf": "erf", "abs": "abs", "neg": "negative", "sign": "sign", "floor": "floor", "ceil": "ceil", "sin": "sin",
-    "cos": "cos", "tan": "tan", "sinh": "sinh", "cosh": "cosh", "atan": "arctan", "square": "square", "stop_gradient": "stop_gradient",
+    "cos": "cos", "tan": "tan", "sinh": "sinh", "cosh": "cosh", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh",
+    "acosh": "arccosh", "atanh": "arctanh", "square": "square", "stop_gradient": "stop_gradient",
 }.items():
     HANDLERS[_name] = lambda t, equation, x, _function=_function: t.elementwise(_function, x)
 
-for _name, _function in {"add": "add", "add_any": "add", "sub": "subtract", "mul": "multiply", "pow": "power"}.items():
+for _name, _function in {"add": "add", "add_any": "add", "sub": "subtract", "mul": "multiply", "pow": "power", "atan2": "arctan2"}.items():
     HANDLERS[_name] = lambda t, equation, x, y, _function=_function: t.with_numbers(_function, x, y, kind=_kind(t, x, y))
 
 for _name, _function in {"eq": "equal", "ne": "not_equal", "gt": "greater", "ge": "greater_equal", "lt": "less",
@@ -110,8 +111,9 @@ def _erfc(t: Any, equation: Any, x: Any) -> Any:
 
 @_handles("round")
 def _round(t: Any, equation: Any, x: Any) -> Any:
-    if int(equation.params["rounding_method"]) != 1:
-        raise t.error("a rounding of halves away from zero")
+    if int(equation.params["rounding_method"]) != 1:  # halves go away from zero
+        above = t.elementwise("floor", t.with_numbers("add", t.elementwise("abs", x), 0.5))
+        return t.elementwise("multiply", t.elementwise("sign", x), above)
     return t.elementwise("round", x)
 
 
@@ -509,19 +511,39 @@ def _argmax(t: Any, equation: Any, x: Any) -> Any:
     return Value(name, v.sizes[:-1], [v.axes[i] for i in rest], [v.shape[i] for i in rest], "int")
 
 
-@_handles("cumsum")
-def _cumsum(t: Any, equation: Any, x: Any) -> Any:
+@_handles("cumsum", "cumprod")
+def _cumulative(t: Any, equation: Any, x: Any) -> Any:
     axis, reverse = _params(equation, "axis", "reverse")
+    name = equation.primitive.name
 
-    def function(name: str, last: int) -> str:
+    def function(value: str, last: int) -> str:
         if not reverse:
-            return t.graph.op("cumsum", [name], axis=last)
-        return t.graph.op("flip", [t.graph.op("cumsum", [t.graph.op("flip", [name], axis=last)], axis=last)], axis=last)
+            return t.graph.op(name, [value], axis=last)
+        return t.graph.op("flip", [t.graph.op(name, [t.graph.op("flip", [value], axis=last)], axis=last)], axis=last)
 
     v = t.as_value(x)
     if v.shape[axis] % t.batch == 0:
-        raise t.error("a sum over the records of a batch")
+        raise t.error(f"a {name} over the records of a batch")
     return t.along(v, axis, function)
+
+
+@_handles("cummax", "cummin", "cumlogsumexp")
+def _cumulative_steps(t: Any, equation: Any, x: Any) -> Any:
+    """By steps over 1, 2, 4, ... elements."""
+    axis, reverse = _params(equation, "axis", "reverse")
+    function = {"cummax": "maximum", "cummin": "minimum", "cumlogsumexp": "logaddexp"}[equation.primitive.name]
+    v = t.as_value(x)
+    size, done = v.shape[axis], 1
+    if size % t.batch == 0:
+        raise t.error(f"a {equation.primitive.name} over the records of a batch")
+    while done < size:
+        first, rest = _taken(t, v, axis, range(size - done)), _taken(t, v, axis, range(done, size))
+        kept = range(size - done, size) if reverse else range(done)
+        both = t.elementwise(function, rest, first, kind=v.kind)
+        parts = (both, _taken(t, v, axis, kept)) if reverse else (_taken(t, v, axis, kept), both)
+        v = _concatenate(t, _Axis(axis), *parts)
+        done *= 2
+    return v
 
 
 @_handles("dot_general")

@@ -19,6 +19,7 @@ from jax.extend import core
 from cohort._graph import Graph, TraceError
 from cohort._jax_layout import Layouts, Value, compact, plain
 from cohort._jax_ops import HANDLERS, NAMED
+import cohort._jax_places  # noqa: F401  its handlers
 
 # Sizes of the batch for tracing: primes that divide no other size, so that an axis of the batch is found wherever it appears.
 _PRIMES = (37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 997, 1009, 1013, 1019, 1021, 1031, 1033, 1039)

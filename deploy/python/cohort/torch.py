@@ -1639,6 +1639,136 @@ def _repeat(t, x, repeats):
     return v
 
 
+# -------------------------------------------------------------------- places
+
+
+def _sorted(t, x, dim, descending, count=None):
+    """The first `count` elements of an axis in their order, and their places."""
+    v = t.as_value(x)
+    dim %= len(v.axes)
+    if v.shape[dim] == t.batch:
+        raise t.error("an order of the records of a batch")
+    v = t.single(v, [dim])
+    count = v.sizes[-1] if count is None else count
+    if descending:
+        name = t.graph.op("top_k", [v.name], k=count)
+        places = t.graph.op("part", [name], index=1)
+    else:
+        places = t.graph.op("argsort", [v.name], axis=-1)
+        if count < v.sizes[-1]:
+            places = t.graph.op("get_item", [places], key=f"..., 0:{count}")
+        name = t.graph.op("take_along_axis", [v.name, places], axis=len(v.sizes) - 1)
+    sizes = v.sizes[:-1] + [count]
+    return Value(name, sizes, v.axes, v.integer), Value(places, sizes, v.axes, True)
+
+
+@_handles("aten.sort")
+def _sort(t, x, dim=-1, descending=False, stable=None):
+    return _sorted(t, x, dim, descending)
+
+
+@_handles("aten.argsort")
+def _argsort(t, x, dim=-1, descending=False, stable=None):
+    return _sorted(t, x, dim, descending)[1]
+
+
+@_handles("aten.msort")
+def _msort(t, x):
+    return _sorted(t, x, 0, False)[0]
+
+
+@_handles("aten.topk")
+def _topk(t, x, k, dim=-1, largest=True, sorted=True):
+    return _sorted(t, x, dim, largest, k)
+
+
+@_handles("aten.kthvalue")
+def _kthvalue(t, x, k, dim=-1, keepdim=False):
+    return tuple(_taken_place(t, y, dim, k - 1, keepdim) for y in _sorted(t, x, dim, False, k))
+
+
+@_handles("aten.median")
+def _median(t, x, dim=None, keepdim=False):
+    """The lower one of two."""
+    v = t.as_value(x)
+    if dim is None:
+        raise t.error("the median of the elements of all records: pass dim")
+    return _kthvalue(t, v, (v.shape[dim] + 1) // 2, dim, keepdim)
+
+
+def _taken_place(t, y, dim, place, keepdim):
+    return _narrow(t, y, dim, place, 1) if keepdim else _select(t, y, dim, place)
+
+
+@_handles("aten.one_hot")
+def _one_hot(t, x, classes=-1):
+    if classes < 1:
+        raise t.error("one_hot without num_classes, whose size depends on the data")
+    v = t.as_value(x)
+    name = t.graph.op("one_hot", [v.name], num_classes=classes, axis=-1, dtype="int64")
+    return Value(name, v.sizes + [classes], v.axes + [(len(v.sizes),)], True)
+
+
+@_handles("aten.scatter_add")
+def _scatter_add(t, x, dim, index, source):
+    """x with elements of `source` added at places of an axis."""
+    v, i, s = t.as_value(x), t.as_value(index), t.as_value(source)
+    dim %= len(v.axes)
+    if t.batch in (v.shape[dim], i.shape[dim]):
+        raise t.error("sums over the records of a batch")
+    for n, size in enumerate(i.shape):
+        if size not in (1, s.shape[n]) and s.shape[n] != 1:
+            s = _narrow(t, s, n, 0, size)  # further elements do not count
+        if n != dim and v.shape[n] not in (1, t.batch) and size not in (1, t.batch, v.shape[n]):
+            raise t.error("a scatter to a part of another axis")
+    order = [n for n in range(len(v.axes)) if n != dim] + [dim]
+    v, i, s = (t.arranged(y, [list(y.axes[n]) for n in order]) for y in (v, i, s))
+    if s.sizes[-1] != i.sizes[-1]:
+        s = _expand(t, Value(s.name, s.sizes, [(n,) for n in range(len(order))], s.integer), s.sizes[:-1] + [i.sizes[-1]])
+        s = t.arranged(s, [list(axis) for axis in s.axes])
+    name = t.graph.op("add_along_axis", [v.name, i.name, s.name], axis=len(order) - 1)
+    axes: list[tuple[int, ...]] = [()] * len(order)
+    for place, n in enumerate(order):
+        axes[n] = (place,)
+    sizes = [max(y.sizes[n] for y in (v, i, s)) for n in range(len(order) - 1)] + [v.sizes[-1]]
+    return Value(name, sizes, axes, v.integer and s.integer)
+
+
+@_handles("aten.scatter")
+def _scatter(t, x, dim, index, source, reduce=None):
+    """x with elements, or a number, in place of those at places of an axis; each place may be there once."""
+    if reduce is not None:
+        raise t.error("a scatter with reduce: use scatter_add")
+    v, i = t.as_value(x), t.as_value(index)
+    zeros = torch.zeros(v.shape, dtype=torch.float64)
+    ones = torch.ones([1 if n != dim % len(v.axes) else size for n, size in enumerate(i.shape)], dtype=torch.float64)
+    there = t.with_number("greater", _scatter_add(t, zeros, dim, i, ones), 0.5, integer=True)
+    if isinstance(source, (int, float)):
+        source = torch.tensor(source, dtype=torch.int64 if v.integer else torch.float64)
+    else:
+        source = _scatter_add(t, torch.zeros(v.shape, dtype=torch.int64 if v.integer else torch.float64), dim, i, source)
+    return t.elementwise("where", there, source, v, integer=v.integer)
+
+
+@_handles("aten.scatter_reduce")
+def _scatter_reduce(t, x, dim, index, source, reduce, include_self=True):
+    if reduce != "sum" or not include_self:
+        raise t.error(f"a scatter_reduce by {reduce}: only sums that include the tensor itself are supported")
+    return _scatter_add(t, x, dim, index, source)
+
+
+@_handles("aten.index_add")
+def _index_add(t, x, dim, index, source, alpha=1):
+    v = t.as_value(x)
+    i = t.as_value(index)
+    if len(i.axes) != 1 or t.batch in i.sizes:
+        raise t.error("an index_add by places of the records: use scatter_add")
+    dim %= len(v.axes)
+    i = t.view(i, [-1 if n == dim else 1 for n in range(len(v.axes))])
+    source = source if alpha == 1 else t.with_number("multiply", source, alpha)
+    return _scatter_add(t, v, dim, i, source)
+
+
 @_handles("aten.pad", "aten.constant_pad_nd")
 def _pad(t, x, pads, mode="constant", value=None):
     if isinstance(mode, (int, float)):
@@ -1788,11 +1918,12 @@ for _name, _function in {
     "rsqrt": "rsqrt", "abs": "abs", "neg": "negative", "sin": "sin", "cos": "cos", "tan": "tan", "erf": "erf", "sign": "sign",
     "floor": "floor", "ceil": "ceil", "round": "round", "square": "square", "silu": "silu", "reciprocal": "reciprocal", "relu6": "relu6",
     "hardsigmoid": "hard_sigmoid", "hardswish": "hard_silu", "logical_not": "logical_not", "bitwise_not": "logical_not", "atan": "arctan", "log2": "log2", "log10": "log10",
-    "sinh": "sinh", "cosh": "cosh", "trunc": "trunc", "log_sigmoid": "log_sigmoid", "softsign": "softsign", "selu": "selu",
+    "sinh": "sinh", "cosh": "cosh", "asin": "arcsin", "acos": "arccos", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
+    "arcsin": "arcsin", "arccos": "arccos", "arctan": "arctan", "arcsinh": "arcsinh", "arccosh": "arccosh", "arctanh": "arctanh", "trunc": "trunc", "log_sigmoid": "log_sigmoid", "softsign": "softsign", "selu": "selu",
 }.items():
     _HANDLERS[f"aten.{_name}"] = lambda t, x, *args, _function=_function: t.elementwise(_function, x)
 
-for _name, _function in {"mul": "multiply", "div": "divide", "maximum": "maximum", "minimum": "minimum", "pow": "power", "logical_and": "logical_and",
+for _name, _function in {"mul": "multiply", "atan2": "arctan2", "arctan2": "arctan2", "floor_divide": "floor_divide", "maximum": "maximum", "minimum": "minimum", "pow": "power", "logical_and": "logical_and",
                          "logical_or": "logical_or", "bitwise_and": "logical_and", "bitwise_or": "logical_or", "remainder": "mod",
                          "__and__": "logical_and", "__or__": "logical_or", "logical_xor": "logical_xor", "__xor__": "logical_xor"}.items():
     _HANDLERS[f"aten.{_name}"] = lambda t, x, y, _function=_function, **kwargs: t.with_number(_function, x, y)
@@ -1822,6 +1953,25 @@ def _log_sigmoid_forward(t, x):
 
 
 @_handles("aten.gelu")
+@_handles("aten.div", "aten.divide", "aten.true_divide")
+def _div(t, x, y, rounding_mode=None):
+    if rounding_mode == "floor":
+        return t.with_number("floor_divide", x, y)
+    quotient = t.with_number("divide", x, y, integer=False)
+    if rounding_mode is None:
+        return quotient
+    whole = all(isinstance(v, int) or isinstance(v, (Value, torch.Tensor, _Parameter)) and t.as_value(v).integer for v in (x, y))
+    quotient = t.elementwise("trunc", quotient)
+    return _to(t, quotient, torch.int64) if whole else quotient
+
+
+@_handles("aten.fmod")
+def _fmod(t, x, y):
+    """The remainder with the sign of x."""
+    rest = t.with_number("mod", t.elementwise("abs", x), abs(y) if isinstance(y, (int, float)) else t.elementwise("abs", y))
+    return t.elementwise("multiply", t.elementwise("sign", x), rest)
+
+
 def _gelu(t, x, approximate="none"):
     return t.elementwise("gelu", x, approximate=approximate == "tanh")
 
@@ -2008,11 +2158,11 @@ def _norm(t, x, ord=2, dim=None, keepdim=False, dtype=None):
     return _root(t, t.reduced("sum", t.elementwise("square", x), dim, keepdim))
 
 
-@_handles("aten.cumsum")
-def _cumsum(t, x, dim, dtype=None):
+@_handles("aten.cumsum", "aten.cumprod")
+def _cumulative(t, x, dim, dtype=None):
     v = t.as_value(x)
     v = t.single(v, [dim % len(v.axes)])
-    return Value(t.graph.op("cumsum", [v.name], axis=-1), v.sizes, v.axes, v.integer)
+    return Value(t.graph.op("cumprod" if "cumprod" in _name_of(t.node) else "cumsum", [v.name], axis=-1), v.sizes, v.axes, v.integer)
 
 
 @_handles("aten.matmul", "aten.bmm", "aten.mm")
