@@ -11,6 +11,7 @@
 #include "common/model/layer_graph.h"
 #include "common/model/layers/layer_names.h"
 #include "common/model/losses/loss.h"
+#include "common/model/mode_graph.h"
 #include "common/model/row_keys.h"
 #include "proto/job.pb.h"
 
@@ -137,8 +138,9 @@ void SetColumnReads(v1::JobSpec* job) {
   const auto graph = MakeLayerGraph(*job, columns, nullptr);
   if (!graph.ok()) return;
   const Reads inputs = ReadsOfInputs(*graph, columns, job->model().dtype());
-  SetReads(inputs, *graph, *job, data->mutable_train());
-  if (data->has_validation()) SetReads(inputs, *graph, *job, data->mutable_validation());
+  const LayerGraph training = GraphOfMode(*graph, true);
+  SetReads(inputs, training, *job, data->mutable_train());
+  if (data->has_validation()) SetReads(inputs, training, *job, data->mutable_validation());
 }
 
 }  // namespace cohort

@@ -16,6 +16,7 @@
 #include "common/model/losses/loss.h"
 #include "common/model/losses/sample_weight.h"
 #include "common/model/metrics/metric.h"
+#include "common/model/mode_graph.h"
 #include "common/model/row_keys.h"
 #include "common/optimizers/optimizers.h"
 
@@ -423,8 +424,9 @@ std::vector<Dims> PredictionDims(const v1::JobSpec& job, std::vector<FeatureType
   features.insert(features.end(), labels.begin(), labels.end());
   const auto graph = MakeLayerGraph(job, features, nullptr);
   if (!graph.ok()) return {};
+  const LayerGraph inference = GraphOfMode(*graph, false);
   const auto predict =
-      ProgramMaker(job, nullptr, *graph, features, nullptr, floatx, Mode::kPredict).Make();
+      ProgramMaker(job, nullptr, inference, features, nullptr, floatx, Mode::kPredict).Make();
   if (!predict.ok()) return {};
   std::vector<Dims> dims;
   for (const auto& output : predict->outputs) {
@@ -433,6 +435,22 @@ std::vector<Dims> PredictionDims(const v1::JobSpec& job, std::vector<FeatureType
     for (size_t i = 1; i < type.dims.size(); ++i) dims.back().push_back(type.dims[i].size);
   }
   return dims;
+}
+
+// Adds the variables and the rows of a summary that evaluation alone has. Training leaves these
+// variables as they are.
+void AddThoseOf(std::vector<v1::VariableSpec> variables, const std::vector<ModelSummary::Row>& rows,
+                std::vector<v1::VariableSpec>* all, std::vector<ModelSummary::Row>* all_rows) {
+  for (v1::VariableSpec& variable : variables) {
+    if (std::ranges::count(*all, variable.name(), &v1::VariableSpec::name) > 0) continue;
+    variable.set_trainable(false);
+    all->push_back(std::move(variable));
+  }
+  for (const ModelSummary::Row& row : rows) {
+    if (std::ranges::count(*all_rows, row.name, &ModelSummary::Row::name) == 0) {
+      all_rows->push_back(row);
+    }
+  }
 }
 
 ModelSummary Summarize(const LayerGraph& graph, std::vector<ModelSummary::Row> rows, DType floatx) {
@@ -522,17 +540,20 @@ absl::StatusOr<BuiltModel> BuildModel(const v1::JobSpec& job, std::span<const Fe
   COHORT_ASSIGN_OR_RETURN(const v1::CompileSpec compile, Complete(job.compile()));
   COHORT_ASSIGN_OR_RETURN(const LayerGraph graph, MakeLayerGraph(job, features, lines));
   BuiltModel model;
-  ProgramMaker train(job, &compile, graph, features, lines, floatx, Mode::kTrain);
+  const LayerGraph training = GraphOfMode(graph, true), inference = GraphOfMode(graph, false);
+  ProgramMaker train(job, &compile, training, features, lines, floatx, Mode::kTrain);
   COHORT_ASSIGN_OR_RETURN(model.train, train.Make());
-  ProgramMaker eval(job, &compile, graph, features, lines, floatx, Mode::kEval);
+  ProgramMaker eval(job, &compile, inference, features, lines, floatx, Mode::kEval);
   COHORT_ASSIGN_OR_RETURN(model.eval, eval.Make());
   COHORT_RETURN_IF_ERROR(CheckWatched(job, model.eval, lines));
-  ProgramMaker predict(job, nullptr, graph, features, lines, floatx, Mode::kPredict);
+  ProgramMaker predict(job, nullptr, inference, features, lines, floatx, Mode::kPredict);
   COHORT_ASSIGN_OR_RETURN(model.predict, predict.Make());
   model.features = train.features();
   model.eval_features = eval.features();
-  model.summary = Summarize(graph, train.rows(), floatx);
+  std::vector<ModelSummary::Row> rows = train.rows();
   model.variables = train.TakeVariables();
+  AddThoseOf(eval.TakeVariables(), eval.rows(), &model.variables, &rows);
+  model.summary = Summarize(graph, std::move(rows), floatx);
   COHORT_RETURN_IF_ERROR(SetOptimizers(compile, lines, &model));
   COHORT_RETURN_IF_ERROR(ReadAverages(job, lines, &model));
   if (job.strategy().mode() != "sync") {
@@ -626,9 +647,15 @@ absl::StatusOr<ModelSummary> SummarizeModel(const v1::ModelSpec& model) {
   COHORT_ASSIGN_OR_RETURN(const DType floatx, FloatX(model));
   COHORT_ASSIGN_OR_RETURN(const std::vector<FeatureType> features, DeclaredFeatures(job));
   COHORT_ASSIGN_OR_RETURN(const LayerGraph graph, MakeLayerGraph(job, features, nullptr));
-  ProgramMaker predict(job, nullptr, graph, features, nullptr, floatx, Mode::kPredict);
-  COHORT_RETURN_IF_ERROR(predict.Make().status());
-  return Summarize(graph, predict.rows(), floatx);
+  std::vector<v1::VariableSpec> variables;
+  std::vector<ModelSummary::Row> rows;
+  for (const bool training : {true, false}) {
+    const LayerGraph of_mode = GraphOfMode(graph, training);
+    ProgramMaker predict(job, nullptr, of_mode, features, nullptr, floatx, Mode::kPredict);
+    COHORT_RETURN_IF_ERROR(predict.Make().status());
+    AddThoseOf(predict.TakeVariables(), predict.rows(), &variables, &rows);
+  }
+  return Summarize(graph, std::move(rows), floatx);
 }
 
 }  // namespace cohort

@@ -662,6 +662,74 @@ TEST_CASE("the calls of a shared layer read one variable, whose gradient is thei
   CHECK(model->train.pushes.size() == 4);
 }
 
+// The first call of `head`, and `extra`, are those of training; `bias` is that of inference.
+TEST_CASE("programs have the layers of their mode, which share variables") {
+  const auto model =
+      Build(R"(
+  functional:
+    - Input: {name: x}
+    - Input: {name: z}
+    - Dense: {name: extra, units: 3, inputs: x}
+    - ops.exp: {name: e, inputs: extra}
+    - Dense: {name: head, units: 1, inputs: e}
+    - Dense: {name: hidden, units: 3, inputs: z}
+    - Variable: {name: bias, shape: [1]}
+    - Dense: {name: again, shares: head, inputs: hidden}
+    - ops.add: {name: sum, inputs: [again, bias]}
+    - ops.in_training: {name: answer, inputs: [head, sum]}
+  outputs: [answer]
+  output_names: [price]
+)",
+            "loss: mse",
+            {{"x", DType::kFloat32, {4}}, {"z", DType::kFloat32, {2}}, {"y", DType::kFloat32, {}}});
+  REQUIRE(model.status().message() == "");
+  CHECK(VariableNames(*model) == std::vector<std::string>{"extra/kernel", "extra/bias",
+                                                          "head/kernel", "head/bias",
+                                                          "hidden/kernel", "hidden/bias", "bias"});
+  std::vector<bool> trained;
+  for (const auto& variable : model->variables) trained.push_back(variable.trainable());
+  CHECK(trained == std::vector<bool>{true, true, true, true, false, false, false});
+  const auto read = [](const Program& program) {
+    std::set<std::string> names;
+    for (const VariableDecl& variable : program.variables) names.insert(variable.name);
+    return names;
+  };
+  CHECK(read(model->train) ==
+        std::set<std::string>{"extra/kernel", "extra/bias", "head/kernel", "head/bias"});
+  const std::set<std::string> inference = {"head/kernel", "head/bias", "hidden/kernel",
+                                           "hidden/bias", "bias"};
+  CHECK(read(model->eval) == inference);
+  CHECK(read(model->predict) == inference);
+  CHECK(CountOps(model->train, "exp") == 1);
+  CHECK(CountOps(model->predict, "exp") == 0);
+  CHECK(model->train.pushes.size() == 4);
+  // All programs have the columns of both.
+  CHECK(model->features == std::vector<std::string>{"x", "z", "y"});
+  CHECK(model->eval_features == model->features);
+  CHECK(model->predict.arguments.size() == 2);
+  CHECK(model->predict.outputs[0].name == "price");
+  CHECK(model->summary.params == (4 * 3 + 3) + (3 + 1) + (2 * 3 + 3) + 1);
+}
+
+TEST_CASE("an embedding whose first call is that of training has its rows in inference, too") {
+  const auto model = Build(R"(
+  functional:
+    - Input: {name: ids}
+    - Embedding: {name: table, input_dim: 9, output_dim: 2, inputs: ids}
+    - ops.flip: {name: turned, axis: 1, inputs: ids}
+    - Embedding: {name: again, shares: table, inputs: turned}
+    - ops.exp: {name: e, inputs: table}
+    - ops.in_training: {name: chosen, inputs: [e, again]}
+    - Flatten: {name: flat, inputs: chosen}
+    - Dense: {units: 2, inputs: flat}
+)",
+                           "loss: sparse_categorical_crossentropy", kIds);
+  REQUIRE(model.status().message() == "");
+  CHECK(CountOps(model->train, "unique") == 1);
+  CHECK(CountOps(model->predict, "read_rows") == 1);
+  CHECK(CountOps(model->predict, "exp") == 0);
+}
+
 TEST_CASE("errors of shared layers") {
   const auto problem = [](const std::string& layers) {
     return std::string(

@@ -11,6 +11,7 @@
 #include "common/graph/program.h"
 #include "common/model/job_lines.h"
 #include "common/model/layer_graph.h"
+#include "common/model/mode_graph.h"
 #include "proto/job.pb.h"
 
 namespace cohort {
@@ -372,7 +373,8 @@ std::span<const JobRule> JobRules() { return kRules; }
 absl::StatusOr<JobFacts> FactsOf(const v1::JobSpec& job, const JobLines& lines,
                                  const Program& predict, std::span<const FeatureType> features,
                                  const DataSample* sample) {
-  COHORT_ASSIGN_OR_RETURN(const LayerGraph graph, MakeLayerGraph(job, features, &lines));
+  COHORT_ASSIGN_OR_RETURN(const LayerGraph all, MakeLayerGraph(job, features, &lines));
+  const LayerGraph graph = GraphOfMode(all, true);
   const auto find = [&](int feature) -> const ColumnSample* {
     return sample == nullptr ? nullptr : sample->Find(features[static_cast<size_t>(feature)].name);
   };

@@ -55,6 +55,8 @@ class Interpreter:
         if class_name == "ops.part":
             return given[0][body["index"]] if isinstance(given[0], (list, tuple)) else given[0]
         given = [x[0] if isinstance(x, (list, tuple)) else x for x in given]
+        if class_name == "ops.in_training":
+            return given[0 if training else 1]
         if class_name.startswith("ops."):
             return self._operation(class_name[4:], body, given)
         given = [self._masked(x, values.get(mask)) for x, mask in zip(given, body.pop("masks", []) + [""] * len(given))]
@@ -110,13 +112,13 @@ class Interpreter:
             return ops.reshape(ops.convert_to_tensor(np.array(config["value"], config["dtype"])), config["shape"])
         if name == "get_item":
             return given[0][_key(config["key"])]
-        if name == "einsum":
-            return ops.einsum(config["subscripts"], *given)
         if name == "add_along_axis":  # its axis is the last one
             x, index, values = given
             size = ops.shape(x)[-1]
             hot = ops.one_hot(ops.where(index < 0, index + size, index), size, dtype=x.dtype)
             return x + ops.sum(hot * ops.cast(values, x.dtype)[..., None], axis=-2)
+        if name == "einsum":
+            return ops.einsum(config["subscripts"], *given)
         names = config.pop("input_names", ["x2"] if "x1" in config else None)
         config.update({key: tuple(config[key]) for key in ("pool_size", "strides") if key in config})
         function = keras.activations.relu if name == "relu" else getattr(ops, name)

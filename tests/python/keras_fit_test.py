@@ -41,6 +41,8 @@ def cases():
             "metrics": [metrics.BinaryAccuracy(threshold=0.0)]}),
         "cnn": (models.cnn, {
             "optimizer": optimizers.Nadam(0.01, **EXACT), "loss": "sparse_categorical_crossentropy", "metrics": ["accuracy"]}),
+        "ordered": (models.Ordered, {"optimizer": optimizers.SGD(0.01, momentum=0.9), "loss": "mse"}),
+        "modes": (models.TwoModes, {"optimizer": optimizers.SGD(0.05, momentum=0.875), "loss": "mse", "metrics": ["mae"]}),
         "two": (models.two_outputs, {
             "optimizer": optimizers.Adagrad(0.05), "loss": {"price": "mse", "sold": "sparse_categorical_crossentropy"},
             "loss_weights": {"price": 0.3, "sold": 1.0}, "metrics": {"price": ["mae"], "sold": ["accuracy"]}}),
@@ -52,6 +54,8 @@ def data_of(case, n, rng):
         return rng.normal(size=(n, 10)), rng.integers(0, 3, n)
     if case == "functional":
         return rng.normal(size=(n, 8)), rng.normal(size=(n, 1))
+    if case in ("ordered", "modes"):
+        return rng.normal(size=(n, 5)), rng.normal(size=(n, 2))
     if case in ("transformer", "lstm"):
         return models.ids_and_labels(n, rng)
     if case == "cnn":
@@ -67,6 +71,8 @@ def compiled(case, x):
     model.compile(jit_compile=False, **arguments)
     if not model.built:
         model(x[:2])
+    if case == "modes":  # the layers of training too, so that both models begin with the same weights
+        model(keras.KerasTensor((2, 5)), training=True)
     return model
 
 
@@ -78,7 +84,7 @@ def with_dense_gradients(model):
     """Keras on TensorFlow counts the gradients of a row that a batch reads twice as two, where other backends add them first."""
     model.run_eagerly = len(model.layers) > 4  # else, as for recurrences, compiling takes less time
     apply = model.optimizer.apply
-    model.optimizer.apply = lambda gradients, *args: apply([tf.convert_to_tensor(g) for g in gradients], *args)
+    model.optimizer.apply = lambda gradients, *args: apply([g if g is None else tf.convert_to_tensor(g) for g in gradients], *args)
     return model
 
 
@@ -116,6 +122,40 @@ class KerasFitTest(unittest.TestCase):
             with self.subTest(case):
                 self.compare(case, workers=3, ps=2, mode="sync")
         self.compare("lstm", mode="async")
+
+    def test_evaluation_has_the_graph_of_inference(self):
+        for workers in ({"strategy": "one_device"}, {"workers": 2, "ps": 2, "mode": "sync"}):
+            rng = np.random.default_rng(8)
+            x, y = data_of("modes", 96, rng)
+            model = compiled("modes", x)
+            history = cohort.fit(model, x[:64], y[:64], validation_data=(x[64:], y[64:]), epochs=2, verbose=0, run_dir=tempfile.mkdtemp(), **workers)
+            expected = model.evaluate(x[64:], y[64:], verbose=0, return_dict=True)
+            for name, value in expected.items():
+                self.assertAlmostEqual(history.history[f"val_{name}"][-1], value, delta=1e-9, msg=name)
+            self.assertEqual(float(model.temperature.numpy()), 0.75)
+            np.testing.assert_allclose(cohort.predict(history, x[:16]), model.predict(x[:16], verbose=0), rtol=0, atol=1e-9)
+            path = os.path.join(tempfile.mkdtemp(), "modes.keras")
+            cohort.export(history, path)
+            cohort.register_keras()
+            np.testing.assert_allclose(keras.saving.load_model(path).predict(x[:16], verbose=0), model.predict(x[:16], verbose=0), rtol=0, atol=1e-9)
+            training = float(np.mean((y[64:] - keras.ops.convert_to_numpy(model(x[64:], training=True))) ** 2))
+            self.assertGreater(abs(training - expected["loss"]), 1e-3)
+
+    def test_two_outputs_of_two_modes(self):
+        rng = np.random.default_rng(9)
+        x, y = rng.normal(size=(80, 6)), {"price": rng.normal(size=(80, 1)), "rest": rng.normal(size=(80, 3))}
+        keras.utils.set_random_seed(2)
+        model = models.two_modes_and_outputs()
+        model.compile(optimizer=optimizers.SGD(0.05), loss={"price": "mae", "rest": "mse"}, metrics={"rest": ["mae"]})
+        reference = keras.models.clone_model(model)
+        reference.set_weights(model.get_weights())
+        reference.compile(optimizer=optimizers.SGD(0.05), loss={"price": "mae", "rest": "mse"}, metrics={"rest": ["mae"]})
+        reference.fit(x, y, batch_size=BATCH, shuffle=False, verbose=0)
+        history = cohort.fit(model, x, y, batch_size=BATCH, shuffle=False, verbose=0, strategy="one_device", validation_data=(x, y))
+        for name, value in weights_of(reference).items():
+            np.testing.assert_allclose(weights_of(model)[name], value, rtol=0, atol=1e-9, err_msg=name)
+        for name, value in model.evaluate(x, y, batch_size=BATCH, verbose=0, return_dict=True).items():
+            self.assertAlmostEqual(history.history[f"val_{name}"][-1], value, delta=1e-9, msg=name)
 
     def test_first_steps_in_float32(self):
         keras.config.set_floatx("float32")

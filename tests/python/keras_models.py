@@ -97,6 +97,63 @@ class TextClassifier(keras.Model):
         return self.answer(self.last(self.lstm(self.embedding(ids))))
 
 
+class Ordered(keras.Model):
+    """What sorts, and what reads and writes by places."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden = layers.Dense(12)
+        self.answer = layers.Dense(2)
+
+    def build(self, shape):
+        self.steps = self.add_weight(shape=(6,), initializer="ones", name="steps")
+        super().build(shape)
+
+    def call(self, x):
+        y = ops.reshape(self.hidden(x), (-1, 4, 3))
+        top, places = ops.top_k(y, 2)
+        order = ops.argsort(y, axis=1)
+        triangle = ops.scatter(np.array([[0, 0], [1, 0], [1, 1], [2, 0], [2, 1], [2, 2]]), self.steps, (3, 3))
+        segments = ops.segment_sum(self.steps * 0.5, np.array([0, 2, 2, 1, 0, 2]), 3)
+        angles = ops.arctan2(y, 1.0 + y * y) + ops.arcsinh(y) + ops.arctanh(ops.tanh(y) * 0.5) + ops.arcsin(ops.tanh(y) * 0.5)
+        parts = [ops.sort(y, axis=1), top, ops.take_along_axis(y, order, axis=1), ops.sum(ops.one_hot(places, 3), axis=2) * y,
+                 y @ triangle * segments, ops.cumprod(y, axis=1), angles + ops.arccos(ops.tanh(y) * 0.5) + ops.arccosh(1.5 + y * y)]
+        return self.answer(ops.concatenate([ops.reshape(part, (ops.shape(x)[0], -1)) for part in parts], axis=1))
+
+
+class TwoModes(keras.Model):
+    """Computes something else in training: a second path there, and other numbers in inference."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden = layers.Dense(8)
+        self.norm = layers.BatchNormalization()
+        self.auxiliary = layers.Dense(8, activation="tanh")
+        self.answer = layers.Dense(2)
+
+    def build(self, shape):
+        self.temperature = self.add_weight(shape=(), initializer=keras.initializers.Constant(0.75), name="temperature")
+        super().build(shape)
+
+    def call(self, x, training=False):
+        y = self.norm(self.hidden(x), training=training)
+        if training:
+            return self.answer(y * 0.5 + self.auxiliary(x))
+        return self.answer(y) * self.temperature
+
+
+def two_modes_and_outputs() -> keras.Model:
+    """Two outputs with names, of which one differs in training."""
+
+    class Last(layers.Layer):
+        def call(self, x, training=False):
+            return x * 2.0 if training else ops.tanh(x)
+
+    x = keras.Input((6,), name="numbers")
+    h = layers.Dense(5, activation="tanh")(x)
+    return keras.Model(x, {"price": layers.Dense(1, name="price_0")(h), "rest": Last()(layers.Dense(3, name="rest")(h))})
+
+
 def functional_with_ops() -> keras.Model:
     x = keras.Input((8,), name="x")
     y = layers.Dense(12)(x)

@@ -150,15 +150,53 @@ def recurrence():
                              layers.Bidirectional(layers.LSTM(6, return_sequences=True)), layers.GRU(5), layers.Dense(1)])
 
 
+class TwoModes(keras.Model):
+    """Another activation and another layer in training; a variable of its own in inference; an embedding in both."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = layers.Embedding(7, 4)
+        self.dense = layers.Dense(4)
+        self.norm = layers.BatchNormalization()
+        self.only_training = layers.Dense(4)
+        self.answer = Scaled(3)
+
+    def build(self, shape):
+        self.bias = self.add_weight(shape=(4,), initializer="ones")
+        super().build(shape)
+
+    def call(self, ids, training=False):
+        x = self.norm(self.dense(self.table(ids)), training=training)
+        x = self.only_training(ops.sin(x)) + self.table(ids[:, ::-1]) if training else x + self.bias
+        return self.answer(ops.mean(x, axis=1))
+
+
 class KerasTraceTest(unittest.TestCase):
-    def check(self, model, inputs):
+    def check(self, model, inputs, modes=(False,)):
         arrays = inputs if isinstance(inputs, list) else [inputs]
-        expected = model(inputs, training=False)
+        expected = {mode: model(inputs, training=mode) for mode in modes[::-1]}
         graph = tracer.trace(model, None if getattr(model, "inputs", None) else inputs)
         names = [body["name"] for layer in graph.layers for key, body in layer.items() if key == "Input"]
-        (actual,) = Interpreter(graph)(dict(zip(names, arrays)))
-        np.testing.assert_allclose(ops.convert_to_numpy(actual), ops.convert_to_numpy(expected), rtol=0, atol=1e-12)
+        for mode in modes:
+            (actual,) = Interpreter(graph)(dict(zip(names, arrays)), training=mode)
+            np.testing.assert_allclose(ops.convert_to_numpy(actual), ops.convert_to_numpy(expected[mode]), rtol=0, atol=1e-12)
         return graph
+
+    def test_training_and_inference_may_differ(self):
+        model = TwoModes()
+        graph = self.check(model, np.random.default_rng(3).integers(0, 7, (RECORDS, 6)), modes=(False, True))
+        kinds = [next(iter(layer)) for layer in graph.layers]
+        # What comes before the difference, and what has variables, is there once.
+        self.assertEqual([kinds.count(kind) for kind in ("ops.in_training", "Embedding", "Dense", "BatchNormalization")], [1, 2, 2, 1])
+        self.assertEqual({id(v) for v in graph.variables.values()}, {id(v) for v in model.weights})
+
+        class OtherShape(layers.Layer):
+            def call(self, x, training=False):
+                return ops.concatenate([x, x], axis=1) if training else x
+
+        x = keras.Input((3,))
+        with self.assertRaisesRegex(TraceError, r"outputs have the shapes \[\(6,\)\] in training and \[\(3,\)\] in inference"):
+            tracer.trace(keras.Model(x, OtherShape()(x)))
 
     def test_kinds(self):
         rng = np.random.default_rng(1)
@@ -166,6 +204,8 @@ class KerasTraceTest(unittest.TestCase):
         self.check(convolutions(), rng.normal(size=(RECORDS, 8, 8, 3)))
         self.check(recurrence(), rng.integers(0, 30, (RECORDS, 12)))
         self.check(HandWrittenAttention(), rng.normal(size=(RECORDS, 6, 8)))
+        self.check(Order(), rng.normal(size=(RECORDS, 4, 3)))
+        self.check(Angles(), rng.normal(size=(RECORDS, 4)))
 
     def test_subclassed_model_with_custom_layers(self):
         model = Encoder()
@@ -204,8 +244,6 @@ class KerasTraceTest(unittest.TestCase):
             return keras.Sequential([keras.Input((6, 8)), recurrence, layers.Dense(2), layers.Softmax(**last)])
 
         before = keras.config.dtype_policy()
-        self.check(Order(), rng.normal(size=(RECORDS, 4, 3)))
-        self.check(Angles(), rng.normal(size=(RECORDS, 4)))
         try:
             keras.config.set_dtype_policy("mixed_bfloat16")
             found = [body.get("dtype") for layer in tracer.trace(model(dtype="float32")).layers for body in layer.values()]

@@ -146,6 +146,21 @@ class TorchFitTest(unittest.TestCase):
         self.assertAlmostEqual(history.history["val_accuracy"][0], (prediction.argmax(1) == target).double().mean().item(), delta=1e-9)
         self.assertAlmostEqual(history.history["val_error"][0], error(prediction, target).double().mean().item(), delta=1e-9)
 
+    def test_order_and_places(self):
+        n = BATCH * STEPS
+        self.check(models.Ordered(), [self.rng.normal(size=(n, 10))], classes(self.rng, n))
+
+    def test_train_and_eval_may_differ(self):
+        n = BATCH * STEPS
+        for strategy in ({}, {"strategy": "parameter_server", "mode": "sync", "workers": 1, "ps": 2}):
+            module, x, y = models.TwoModes(), [self.rng.normal(size=(n, 10))], classes(self.rng, n)
+            history = self.check(module, x, y, validation_data=(x[0][:8], y[:8]), **strategy)
+            part, target = torch.from_numpy(x[0][:8]), torch.from_numpy(y[:8])
+            with torch.no_grad():
+                self.assertAlmostEqual(history.history["val_loss"][0], nn.CrossEntropyLoss()(module.eval()(part), target).item(), delta=1e-9)
+                self.assertGreater(abs(history.history["val_loss"][0] - nn.CrossEntropyLoss()(module.train()(part), target).item()), 1e-3)
+            self.assertEqual(module.temperature.item(), 0.75)
+
     def test_recurrences(self):
         n = BATCH * STEPS
         for module in (models.Recurrent("LSTM"), models.Recurrent("LSTM", 2, True), models.Recurrent("GRU")):

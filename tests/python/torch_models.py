@@ -87,6 +87,50 @@ class Recurrent(nn.Module):
         return self.out(torch.cat([h[-2], h[-1]], dim=1) if self.rnn.bidirectional else y[:, -1])
 
 
+class Ordered(nn.Module):
+    """What sorts, and what reads and writes by places."""
+
+    def __init__(self):
+        super().__init__()
+        self.scores = nn.Linear(10, 12)
+        self.steps = nn.Parameter(torch.linspace(-1, 1, 6).sin())
+        self.answer = nn.Linear(36, 3)
+
+    def forward(self, x):
+        y = self.scores(x).view(-1, 3, 4)
+        values, places = y.sort(dim=-1)
+        best = torch.topk(y, 2, dim=1)
+        gates = torch.zeros(len(x), 3, 4, dtype=x.dtype).scatter(-1, torch.topk(y, 2).indices, 1.0)
+        added = torch.zeros_like(y).scatter_add(2, places.flip(-1), values * values) + y.index_add(1, torch.tensor([2, 0, 2]), y * y)
+        written = y.scatter(1, best.indices[:, :1], best.values[:, :1] * 3) + self.steps.sort(descending=True).values[1:5].cumprod(0)
+        angles = torch.asin(torch.tanh(y) * 0.5) + torch.atan2(y, 1 + y * y) + torch.asinh(y) + torch.fmod(y, 0.75) + y.median(-1, keepdim=True).values
+        return self.answer(torch.cat([(gates * y + added).flatten(1), written.flatten(1), angles.flatten(1)], 1))
+
+
+class TwoModes(nn.Module):
+    """Computes something else in train(): a path of its own, and a factor that only eval() has."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden = nn.Linear(10, 8)
+        self.norm = nn.BatchNorm1d(8)
+        self.frozen = nn.BatchNorm1d(8).eval()
+        self.auxiliary = nn.Linear(10, 8)
+        self.answer = nn.Linear(8, 3)
+        self.temperature = nn.Parameter(torch.tensor(0.75))
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.frozen.eval()
+        return self
+
+    def forward(self, x):
+        y = torch.relu(self.frozen(self.norm(self.hidden(x))))
+        if self.training:
+            return self.answer(y * 0.5 + torch.tanh(self.auxiliary(x)))
+        return self.answer(y) * self.temperature
+
+
 def resnet18(part: int = 1) -> nn.Module:
     """torchvision's ResNet18 with channels divided by `part`."""
     from torchvision.models.resnet import BasicBlock, ResNet

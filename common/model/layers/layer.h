@@ -154,6 +154,9 @@ ClassRegistry<LayerClass>& Layers();
 
 // The functions of keras.ops as layers without variables (common/model/operations): "ops.mean".
 inline constexpr std::string_view kOperationPrefix = "ops.";
+// The function whose value is its first input in training, and its second one otherwise. The
+// programs of a mode have the chosen input alone (GraphOfMode).
+inline constexpr std::string_view kInTraining = "ops.in_training";
 ClassRegistry<LayerClass>& Operations();
 // Returns Operations() for the name of one of them, else Layers().
 ClassRegistry<LayerClass>& LayersFor(std::string_view name);

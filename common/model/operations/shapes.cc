@@ -655,6 +655,16 @@ std::vector<LayerClass> ShapeOperations() {
                               {Int("index", "Its number, from 0.").AtLeast(0)}, Part);
   part.mask = MaskRule::kOwn;
   all.push_back(std::move(part));
+  LayerClass in_training = Operation(
+      kInTraining.substr(kOperationPrefix.size()),
+      "x1 in training, and x2 in evaluation and prediction: a program computes one of them alone. "
+      "No function of Keras.",
+      {"x1", "x2"}, {}, [](LayerContext* context) -> MadeOutput {
+        return context->inputs[context->training ? 0 : 1];
+      });
+  in_training.min_inputs = 2;
+  in_training.mask = MaskRule::kOwn;
+  all.push_back(std::move(in_training));
   LayerClass array =
       OperationOfAll("array", "A constant.",
                      {Floats("value", "Its numbers.").Nested(),

@@ -79,7 +79,7 @@ class _Builder:
         self.columns = _Columns(self, transforms)
 
     def build(self) -> KerasModel:
-        for layer in self.trained.layers:
+        for layer in _of_inference(self.trained):
             try:
                 self.values[layer.name] = self.value(layer)
             except ExportError:
@@ -118,7 +118,7 @@ class _Builder:
     def value(self, layer: Layer) -> Any:
         if layer.class_name == "Input":
             return self.columns.input(layer)
-        given = [self.values[name] for name in layer.inputs]
+        given = [self.values[name] for name in (layer.inputs[1:] if layer.class_name == "ops.in_training" else layer.inputs)]
         if layer.class_name == "ops.part":
             parts = given[0] if isinstance(given[0], (list, tuple)) else [given[0]]
             return parts[int(layer.config["index"])]
@@ -129,7 +129,8 @@ class _Builder:
             return self.variable(layer)
         first = layer.shares or layer.name
         if first not in self.objects:
-            self.objects[first] = make_layer(layer.class_name, layer.config, self.trained.dtype, self.unique(layer.name))
+            config = next(other.config for other in self.trained.layers if other.name == first)
+            self.objects[first] = make_layer(layer.class_name, config, self.trained.dtype, self.unique(first))
         return self.call(self.objects[first], layer, given)
 
     def call(self, made: keras.layers.Layer, layer: Layer, given: list[Any]) -> Any:
@@ -173,6 +174,8 @@ class _Builder:
             return value.reshape(config["shape"]) if "shape" in config else value
         if name == "get_item":
             return given[0][_key(config["key"])]
+        if name == "in_training":
+            return given[0]
         if name == "add_along_axis":
             return _add_along_axis(*given, int(config["axis"]))
         if name == "einsum":
@@ -211,6 +214,20 @@ class _Builder:
             variable.assign(value.reshape(variable.shape))
         if values and hasattr(layer, "finalize_state"):
             layer.finalize_state()
+
+
+def _of_inference(trained: TrainedModel) -> list[Layer]:
+    """The layers that prediction computes: ops.in_training has its second input there."""
+    if all(layer.class_name != "ops.in_training" for layer in trained.layers):
+        return trained.layers
+    used, kept = set(trained.outputs), []
+    for layer in reversed(trained.layers):
+        if layer.name not in used and layer.class_name != "Input":
+            continue
+        inputs = layer.inputs[1:] if layer.class_name == "ops.in_training" else [*layer.inputs, *filter(None, layer.masks)]
+        used.update(inputs)
+        kept.append(layer)
+    return kept[::-1]
 
 
 # -------------------------------------------------------------------- columns
@@ -369,6 +386,14 @@ def _activation(name: str, config: dict[str, Any]) -> Any:
     return name
 
 
+def _add_along_axis(x: Any, indices: Any, values: Any, axis: int) -> Any:
+    """x with values added at places of an axis: Keras has no such function."""
+    axis %= len(x.shape)
+    size = x.shape[axis]
+    hot = ops.one_hot(ops.where(indices < 0, indices + size, indices), size, axis=axis, dtype=x.dtype)
+    return x + ops.sum(hot * ops.expand_dims(ops.cast(values, x.dtype), axis), axis=axis + 1)
+
+
 def _key(text: str) -> tuple:
     def item(part: str) -> Any:
         part = part.strip()
@@ -388,14 +413,6 @@ def _first(x: Any) -> Any:
 def _plain_name(name: str) -> str:
     """Keras allows no slash in the name of a layer, and its backend torch no point."""
     return name.replace("/", "_").replace(":", "_").replace(".", "_")
-def _add_along_axis(x: Any, indices: Any, values: Any, axis: int) -> Any:
-    """x with values added at places of an axis: Keras has no such function."""
-    axis %= len(x.shape)
-    size = x.shape[axis]
-    hot = ops.one_hot(ops.where(indices < 0, indices + size, indices), size, axis=axis, dtype=x.dtype)
-    return x + ops.sum(hot * ops.expand_dims(ops.cast(values, x.dtype), axis), axis=axis + 1)
-
-
 
 
 def expressible(t: Transform) -> str:

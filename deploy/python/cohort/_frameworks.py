@@ -62,7 +62,7 @@ class KerasFramework(_Framework):
             raise TypeError(f"`{named}` of a Keras model is that of model.compile()")
         classes = Classes.of_programs()
         functions = Functions(classes, graph.output_shapes, {i: label_spec(y) for i, y in enumerate(labels)})
-        return compile_keys(model, classes, functions, graph.outputs)
+        return compile_keys(model, classes, functions, graph.output_names or graph.outputs)
 
     @staticmethod
     def assign(graph: Graph, model: Any, values: dict[str, np.ndarray]) -> None:

@@ -69,6 +69,7 @@ class Graph:
         self.dtype = dtype  # the type of floating values and variables
         self.layers: list[dict[str, Any]] = []
         self.outputs: list[str] = []
+        self.output_names: list[str] = []  # for losses, metrics and labels; empty: those of the layers
         self.output_shapes: list[tuple[int, ...]] = []  # for one record; empty if the tracer does not know them
         self.values: dict[str, np.ndarray] = {}  # by name of a variable, or "layer/number"
         self.variables: dict[str, Any] = {}  # the framework's variable of each of `values`
@@ -200,7 +201,8 @@ class Graph:
 
     def model(self) -> dict[str, Any]:
         """The keys of `model` in a job file."""
-        return {"name": self.name, "dtype": self.dtype, "functional": self.layers, "outputs": self.outputs}
+        names = {"output_names": self.output_names} if self.output_names else {}
+        return {"name": self.name, "dtype": self.dtype, "functional": self.layers, "outputs": self.outputs, **names}
 
     @staticmethod
     def job_keys() -> dict[str, Any]:

@@ -58,7 +58,7 @@ class Job:
                                             epochs)
         self.graph = framework.trace(model, first[0], data)
         self.graph.save(os.path.join(self.folder, "model.cohort"))
-        labels = [] if first[1] is None else list(split_labels(first[1], self.graph.outputs).values())
+        labels = [] if first[1] is None else list(split_labels(first[1], self.graph.output_names or self.graph.outputs).values())
         data_keys = _Data(self.folder, self.graph, shuffle, data_limit).keys(x, y, sample_weight, data, label, validation_data)
         self.is_validated = "validation" in data_keys or bool(validation_split)
         self.callbacks = Callbacks(callbacks, model, range(initial_epoch, epochs))
@@ -136,7 +136,7 @@ class _Data:
     def __init__(self, run_dir: str, graph: Any, shuffle: bool, limit: int):
         self._run_dir = run_dir
         self._shapes = {layer["Input"]["name"]: layer["Input"]["shape"] for layer in graph.layers if "Input" in layer}
-        self._outputs = graph.outputs
+        self._outputs = graph.output_names or graph.outputs
         self._shuffle = shuffle
         self._limit = limit
 

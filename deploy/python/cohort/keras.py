@@ -22,6 +22,7 @@ from keras.src.ops.operation import Operation
 from cohort._classes import Classes, is_mask
 from cohort._data import split_inputs
 from cohort._graph import Graph, TraceError, batch_marker, owner
+from cohort._modes import of_both
 
 
 def trace(model: keras.Model, inputs: Any = None, *, classes: Classes | None = None) -> Graph:
@@ -35,26 +36,18 @@ def trace(model: keras.Model, inputs: Any = None, *, classes: Classes | None = N
     specs = _input_specs(model, inputs)
     if not model.built:
         model(tree.map_structure(lambda s: _zeros((2, *s.shape[1:]), s.dtype), specs))
+    if not all(layer.built for layer in model._flatten_layers()):  # those that only training calls
+        model(tree.map_structure(lambda s: KerasTensor((2, *s.shape[1:]), s.dtype), specs), training=True)
     sizes = [size for x in [*model.variables, *tree.flatten(specs)] for size in x.shape]  # that of the batch is None
     batch = batch_marker(sizes, model.name)
-    graphs = [_trace_once(model, specs, batch, classes, training) for training in (True, False)]
-    if graphs[0].layers_json() != graphs[1].layers_json():
-        raise TraceError(
-            f"{model.name}: it computes something else in training than in inference, and not by a layer of Keras: "
-            f"{_first_difference(graphs[0], graphs[1])}. In place of `if training:` call a layer that does so: Dropout, SpatialDropout1D, "
-            f"GaussianNoise, GaussianDropout, BatchNormalization, RandomFlip, ...; for anything else there is cohort.external_step")
-    return graphs[0]
+    training, inference = (_trace_once(model, specs, batch, classes, mode) for mode in (True, False))
+    graph = training if training.layers_json() == inference.layers_json() else of_both(training, inference, id)
+    graph.tables_by_rows()
+    return graph
 
 
 def _zeros(shape: tuple[int, ...], dtype: str) -> Any:
     return backend.convert_to_tensor(np.full(shape, "") if dtype == "string" else np.zeros(shape), dtype=dtype)
-
-
-def _first_difference(a: Graph, b: Graph) -> str:
-    for x, y in zip(a.layers, b.layers):
-        if x != y:
-            return f"{x} and {y}"
-    return f"{len(a.layers)} and {len(b.layers)} operations"
 
 
 def _input_specs(model: keras.Model, inputs: Any) -> Any:
@@ -111,11 +104,12 @@ def _trace_once(model: keras.Model, specs: Any, batch: int, classes: Classes, tr
             name = graph.add("Identity", "identity", [name])
         graph.outputs.append(name)
         graph.output_shapes.append(tuple(x.shape[1:]))
+    if given and given != graph.outputs:  # another layer has the name
+        graph.output_names = given
     graph.prune()
     names = {next(iter(layer.values()))["name"] for layer in graph.layers}
     graph.values = {key: value for key, value in graph.values.items() if owner(key, names) is not None}
     graph.variables = {key: v for key, v in tracer.variables.items() if key in graph.values}
-    graph.tables_by_rows()
     return graph
 
 

@@ -27,6 +27,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from cohort import _export_torch
 from cohort._classes import Classes
 from cohort._graph import CELLS, Graph, TraceError
+from cohort._modes import of_both
 
 _PRIMES = (997, 1009, 1013, 1019, 1021, 1031, 1033, 1039)
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -64,9 +65,14 @@ def trace(module: torch.nn.Module, example: Any, *, classes: Classes | None = No
     if batch is None:
         raise TraceError("no size of a batch differs from all other sizes of the module")
     arguments = tuple(x[:1].expand(batch, *x.shape[1:]).contiguous() for x in arguments)
-    program = _exported(module, arguments, True)
-    graph = _Tracer(module, program, batch).run()
-    _check_evaluation(module, program, _exported(module, arguments, False))
+    program, evaluation = _exported(module, arguments, True), _exported(module, arguments, False)
+    _check_evaluation(module, evaluation)
+    if [mine for mine, _ in _operations(program)] == [other for other, _ in _operations(evaluation)]:
+        graph = _Tracer(module, program, batch).run()
+    else:
+        graph = of_both(_Tracer(module, program, batch, evaluation).run(), _Tracer(module, evaluation, batch, program, True).run(),
+                        lambda variable: variable[0] if isinstance(variable[0], str) else tuple(variable[0]))
+    graph.tables_by_rows()
     graph.metadata[_export_torch.KEY] = _export_torch.layout_of(graph, module)
     return graph
 
@@ -96,8 +102,8 @@ _OF_THE_MODE = {"aten.batch_norm": ("training", "momentum"), _ATTENTION: ("dropo
                 **dict.fromkeys(("aten.lstm", "aten.gru", "aten.rnn_tanh", "aten.rnn_relu"), ("train",))}
 
 
-def _check_evaluation(module: torch.nn.Module, training: Any, evaluation: Any) -> None:
-    """Raises TraceError if a module in eval() computes something else than in train(), apart from dropout and batch normalization."""
+def _check_evaluation(module: torch.nn.Module, evaluation: Any) -> None:
+    """Raises TraceError if a module in eval() drops elements or uses the statistics of a batch."""
     kind = type(module).__name__
     for node in evaluation.graph.nodes:
         name = _name_of(node)
@@ -107,14 +113,6 @@ def _check_evaluation(module: torch.nn.Module, training: Any, evaluation: Any) -
         if name == "aten.batch_norm" and _arguments(node)["training"]:
             raise TraceError(f"{_line_of(node)}{kind}: {name} uses the statistics of a batch in eval() too, and Cohort the running ones "
                              f"when it evaluates: pass training=self.training")
-    ours, theirs = _operations(training), _operations(evaluation)
-    for (mine, node), (other, peer) in zip(ours, theirs):  # each list ends with the output
-        if mine != other:
-            difference = f"in train() {_line_of(node)}{_name_of(node)}, in eval() {_line_of(peer)}{_name_of(peer)}"
-            raise TraceError(
-                f"{kind}: it computes something else in train() than in eval(), and not by dropout or batch normalization: {difference}. "
-                f"In place of `if self.training:` call a module that does so: nn.Dropout, nn.Dropout2d, nn.AlphaDropout, nn.BatchNorm1d, "
-                f"...; for anything else there is cohort.external_step")
 
 
 def _operations(program: Any) -> list[tuple[str, torch.fx.Node]]:
@@ -362,10 +360,18 @@ def _handles(*names: str):
 
 
 class _Tracer:
-    def __init__(self, module: torch.nn.Module, program: Any, batch: int):
+    """Walks an exported program.
+
+    other: the program of the other mode, if it computes something else. evaluation: `program` is that of eval(). Then layers that
+    differ between the modes are the same layers in both graphs.
+    """
+
+    def __init__(self, module: torch.nn.Module, program: Any, batch: int, other: Any = None, evaluation: bool = False):
         self.module = module
         self.program = program
         self.batch = batch
+        self.evaluation = evaluation
+        self.others = _state_nodes(other)
         floats = [p for p in module.parameters() if p.is_floating_point()]
         self.dtype = "float64" if floats and floats[0].dtype == torch.float64 else "float32"
         self.graph = Graph(type(module).__name__.lower(), self.dtype)
@@ -395,7 +401,6 @@ class _Tracer:
             elif node.op == "output":
                 self.output(node, signature)
         self.graph.prune()
-        self.graph.tables_by_rows()
         kept = {next(iter(layer.values()))["name"] for layer in self.graph.layers}
         self.graph.values = {k: v for k, v in self.graph.values.items() if k in kept or k.split("/", 1)[0] in kept}
         self.graph.variables = {k: v for k, v in self.graph.variables.items() if k in self.graph.values}
@@ -608,8 +613,15 @@ class _Tracer:
         """True if only calls of this operation use a parameter, at this place: a layer may have it."""
         if not isinstance(parameter, _Parameter):
             return False
-        return all(user.target == self.node.target and len(user.args) > argument and user.args[argument] is parameter.node
-                   for user in parameter.node.users)
+        other = self.others.get(self.state[parameter.node.name])
+        return all(user.target == self.node.target and len(user.args) > argument and user.args[argument] is node
+                   for node in (parameter.node, other) if node is not None for user in node.users)
+
+    def is_frozen(self, mean: "_Parameter") -> bool:
+        """True for the running mean of a batch normalization that is in eval() while the module trains."""
+        other = self.others.get(self.state[mean.node.name])
+        return not (self.evaluation and other is not None and any(
+            _name_of(user) == "aten.batch_norm" and _arguments(user)["training"] for user in other.users))
 
     # ---------------------------------------------------------------- layouts
 
@@ -898,6 +910,15 @@ class _Tracer:
         return Value(name, [v.sizes[i] for i in kept], new_axes, v.integer)
 
 
+def _state_nodes(program: Any) -> dict[str, torch.fx.Node]:
+    """The nodes of parameters and buffers, by their names in the state dict."""
+    if program is None:
+        return {}
+    signature = program.graph_signature
+    state = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+    return {state[node.name]: node for node in program.graph.nodes if node.op == "placeholder" and node.name in state}
+
+
 @dataclass
 class _Place:
     """The place of an argument that is a tensor."""
@@ -1058,7 +1079,7 @@ def _batch_norm(t, x, weight, bias, mean, variance, training, momentum, eps, cud
     if momentum is None:
         raise t.error("a batch normalization with momentum=None, a cumulative average")
     column = [1, -1] + [1] * (len(v.axes) - 2)
-    if not training:  # a layer in eval() inside a module that trains
+    if not training and t.is_frozen(mean):
         deviation = torch.sqrt(t.tensor(variance) + eps)
         y = t.elementwise("subtract", v, t.tensor(mean).reshape(column))
         return _affine(t, t.elementwise("divide", y, deviation.reshape(column)), weight, bias, column)
@@ -1185,7 +1206,7 @@ def _embedding_bag(t, weight, ids, offsets, scale=False, mode=0, sparse=False, w
 @_handles("aten.dropout")
 def _dropout(t, x, p, train=True):
     v = t.as_value(x)
-    if p == 0 or not train:
+    if p == 0 or not (train or t.evaluation):
         return v
     return Value(t.graph.add("Dropout", "dropout", [v.name], rate=p), v.sizes, v.axes)
 
@@ -1194,7 +1215,7 @@ def _dropout(t, x, p, train=True):
 def _feature_dropout(t, x, p, train=True):
     """Whole channels at once."""
     v = t.as_value(x)
-    if p == 0 or not train:
+    if p == 0 or not (train or t.evaluation):
         return v
     spatial = len(v.axes) - 2
     if spatial < 1:
@@ -1206,7 +1227,7 @@ def _feature_dropout(t, x, p, train=True):
 @_handles("aten.alpha_dropout")
 def _alpha_dropout(t, x, p, train=True):
     v = t.as_value(x)
-    if p == 0 or not train:
+    if p == 0 or not (train or t.evaluation):
         return v
     return Value(t.graph.add("AlphaDropout", "dropout", [v.name], rate=p), v.sizes, v.axes)
 
@@ -1618,27 +1639,6 @@ def _gather(t, x, dim, index, sparse_grad=False):
     return Value(name, i.sizes, axes, v.integer)
 
 
-@_handles("aten.flip")
-def _flip(t, x, dims):
-    v = t.as_value(x)
-    for dim in dims:
-        v = t.single(v, [dim % len(v.axes)])
-        v = Value(t.graph.op("flip", [v.name], axis=len(v.sizes) - 1), v.sizes, v.axes, v.integer)
-    return v
-
-
-@_handles("aten.repeat")
-def _repeat(t, x, repeats):
-    v = t.as_value(x)
-    v = Value(v.name, v.sizes, [()] * (len(repeats) - len(v.axes)) + v.axes, v.integer)
-    for dim, count in enumerate(repeats):
-        if count == t.batch and v.shape[dim] == 1:
-            v = _expand(t, v, [t.batch if n == dim else size for n, size in enumerate(v.shape)])
-        elif count != 1:
-            v = _cat(t, [v] * count, dim)
-    return v
-
-
 # -------------------------------------------------------------------- places
 
 
@@ -1767,6 +1767,27 @@ def _index_add(t, x, dim, index, source, alpha=1):
     i = t.view(i, [-1 if n == dim else 1 for n in range(len(v.axes))])
     source = source if alpha == 1 else t.with_number("multiply", source, alpha)
     return _scatter_add(t, v, dim, i, source)
+
+
+@_handles("aten.flip")
+def _flip(t, x, dims):
+    v = t.as_value(x)
+    for dim in dims:
+        v = t.single(v, [dim % len(v.axes)])
+        v = Value(t.graph.op("flip", [v.name], axis=len(v.sizes) - 1), v.sizes, v.axes, v.integer)
+    return v
+
+
+@_handles("aten.repeat")
+def _repeat(t, x, repeats):
+    v = t.as_value(x)
+    v = Value(v.name, v.sizes, [()] * (len(repeats) - len(v.axes)) + v.axes, v.integer)
+    for dim, count in enumerate(repeats):
+        if count == t.batch and v.shape[dim] == 1:
+            v = _expand(t, v, [t.batch if n == dim else size for n, size in enumerate(v.shape)])
+        elif count != 1:
+            v = _cat(t, [v] * count, dim)
+    return v
 
 
 @_handles("aten.pad", "aten.constant_pad_nd")
@@ -1932,6 +1953,25 @@ for _name, _function in {"eq": "equal", "ne": "not_equal", "gt": "greater", "ge"
     _HANDLERS[f"aten.{_name}"] = lambda t, x, y, _function=_function: t.with_number(_function, x, y, integer=True)
 
 
+@_handles("aten.div", "aten.divide", "aten.true_divide")
+def _div(t, x, y, rounding_mode=None):
+    if rounding_mode == "floor":
+        return t.with_number("floor_divide", x, y)
+    quotient = t.with_number("divide", x, y, integer=False)
+    if rounding_mode is None:
+        return quotient
+    whole = all(isinstance(v, int) or isinstance(v, (Value, torch.Tensor, _Parameter)) and t.as_value(v).integer for v in (x, y))
+    quotient = t.elementwise("trunc", quotient)
+    return _to(t, quotient, torch.int64) if whole else quotient
+
+
+@_handles("aten.fmod")
+def _fmod(t, x, y):
+    """The remainder with the sign of x."""
+    rest = t.with_number("mod", t.elementwise("abs", x), abs(y) if isinstance(y, (int, float)) else t.elementwise("abs", y))
+    return t.elementwise("multiply", t.elementwise("sign", x), rest)
+
+
 @_handles("aten.add")
 def _add(t, x, y, alpha=1):
     return t.with_number("add", x, y if alpha == 1 else (y * alpha if isinstance(y, (int, float)) else t.with_number("multiply", y, alpha)))
@@ -1953,25 +1993,6 @@ def _log_sigmoid_forward(t, x):
 
 
 @_handles("aten.gelu")
-@_handles("aten.div", "aten.divide", "aten.true_divide")
-def _div(t, x, y, rounding_mode=None):
-    if rounding_mode == "floor":
-        return t.with_number("floor_divide", x, y)
-    quotient = t.with_number("divide", x, y, integer=False)
-    if rounding_mode is None:
-        return quotient
-    whole = all(isinstance(v, int) or isinstance(v, (Value, torch.Tensor, _Parameter)) and t.as_value(v).integer for v in (x, y))
-    quotient = t.elementwise("trunc", quotient)
-    return _to(t, quotient, torch.int64) if whole else quotient
-
-
-@_handles("aten.fmod")
-def _fmod(t, x, y):
-    """The remainder with the sign of x."""
-    rest = t.with_number("mod", t.elementwise("abs", x), abs(y) if isinstance(y, (int, float)) else t.elementwise("abs", y))
-    return t.elementwise("multiply", t.elementwise("sign", x), rest)
-
-
 def _gelu(t, x, approximate="none"):
     return t.elementwise("gelu", x, approximate=approximate == "tanh")
 
