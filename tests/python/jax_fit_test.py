@@ -72,7 +72,8 @@ class Ordered(nn.Module):
         segments = jax.ops.segment_sum(steps, jnp.array([1, 0, 1, 1]), 4)
         parts = [jnp.sort(y, axis=2), top, jnp.take_along_axis(y, order, axis=1), jax.vmap(one)(y, places[:, 0], top[:, 1]),
                  y.at[:, 1:3, 2].add(y[:, :2, 0]) * segments, y.at[:, jnp.array([2, 0, 2])].add(y * y), jnp.cumprod(y, axis=1),
-                 jax.lax.cummax(y, axis=2), jnp.arctan2(y, 1 + y * y) + jnp.arcsinh(y) + jnp.arcsin(jnp.tanh(y) * 0.5) + jnp.fmod(y, 0.75)]
+                 jax.lax.cummax(y, axis=2), jnp.median(y, axis=2),
+                 jnp.arctan2(y, 1 + y * y) + jnp.arcsinh(y) + jnp.arcsin(jnp.tanh(y) * 0.5) + jnp.fmod(y, 0.75)]
         return nn.Dense(CLASSES, **DOUBLE)(jnp.concatenate([part.reshape(x.shape[0], -1) for part in parts], axis=1))
 
 

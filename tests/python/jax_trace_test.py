@@ -219,7 +219,8 @@ class JaxTraceTest(unittest.TestCase):
             order = jnp.argsort(-y, axis=1)
             pairs = jnp.lexsort((y[:, 0], jnp.round(y[:, 1])), axis=-1)
             keyed = jax.lax.sort((jnp.round(y), x, y), dimension=1, num_keys=2)
-            parts = [jnp.sort(y, axis=1), jnp.sort(y, descending=True), top, places, order, pairs, *keyed]
+            parts = [jnp.sort(y, axis=1), jnp.sort(y, descending=True), top, places, order, pairs, *keyed, jnp.median(y, axis=2),
+                     jnp.quantile(y, 0.3, axis=1)]
             return jnp.concatenate([part.reshape(x.shape[0], -1) for part in parts], axis=1)
 
         self.check(function, np.linspace(-1, 1, 4), self.normal(3, 4))
