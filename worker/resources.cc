@@ -58,9 +58,34 @@ absl::Status CheckData(const Dataset& dataset, const v1::CreateResource& spec,
       difference, options.data_dir.empty() ? "not set" : options.data_dir);
 }
 
+StreamReader::Lease StreamLeaseOf(const v1::Lease& lease) {
+  return {
+      .block = lease.epoch(), .begin = lease.begin(), .end = lease.end(), .part = &lease.part()};
+}
+
 }  // namespace
 
+// The files of a stream are opened by lease.
+void Resources::CreateStream(const v1::CreateResource& spec) {
+  BatchReader::Options options;
+  options.batch_size = spec.batch_size();
+  options.prefetch = spec.dataset().prefetch();
+  options.seed = spec.seed();
+  options.training = spec.training();
+  options.threads = options_.threads;
+  Resource resource;
+  resource.leased = true;
+  resource.stream = std::make_unique<StreamReader>(
+      spec.dataset(), std::vector<std::string>(spec.features().begin(), spec.features().end()),
+      options, options_);
+  resources_[spec.name()] = std::move(resource);
+}
+
 absl::Status Resources::Create(const v1::CreateResource& spec) {
+  if (spec.visitation() == v1::STREAM) {
+    CreateStream(spec);
+    return absl::OkStatus();
+  }
   const auto create = [&]() -> absl::Status {
     Resource resource;
     resource.opened = IdOf(spec.dataset());
@@ -112,6 +137,11 @@ absl::StatusOr<const BatchReader::Batch*> Resources::Next(const std::string& nam
   if (resource.batches.size() != pull_ahead_ + 2) resource.batches.resize(pull_ahead_ + 2);
   resource.turn = (resource.turn + 1) % resource.batches.size();
   BatchReader::Batch* batch = &resource.batches[resource.turn];
+  if (resource.stream != nullptr) {
+    if (!lease->has_part()) return InvalidArgument("resource '{}': a lease names no file", name);
+    COHORT_RETURN_IF_ERROR(resource.stream->Read(StreamLeaseOf(*lease), batch));
+    return batch;
+  }
   if (lease != nullptr) {
     COHORT_RETURN_IF_ERROR(
         resource.reader->Read(lease->epoch(), lease->begin(), lease->end(), batch));
@@ -126,6 +156,10 @@ absl::StatusOr<const BatchReader::Batch*> Resources::Next(const std::string& nam
 void Resources::Announce(const std::string& name, const v1::Lease& lease) {
   const auto it = resources_.find(name);
   if (it == resources_.end() || !it->second.leased) return;
+  if (it->second.stream != nullptr) {
+    if (lease.has_part()) it->second.stream->Announce(StreamLeaseOf(lease));
+    return;
+  }
   it->second.reader->Announce(lease.epoch(), lease.begin(), lease.end());
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/data/dataset.h"
+#include "common/data/stream_reader.h"
 #include "worker/read_position.h"
 
 namespace cohort {
@@ -29,7 +30,7 @@ class Resources {
   // Opens the dataset and a reader, which begins at the position of the spec. Replaces a resource
   // of the same name and reuses its dataset if that is the same. Errors: those of Dataset::Open
   // and BatchReader, annotated with the name; InvalidArgument if the data differ from the data
-  // that the chief has read.
+  // that the chief has read. A stream opens its files when leases name them.
   absl::Status Create(const v1::CreateResource& spec);
   void Clear() { resources_.clear(); }
 
@@ -48,10 +49,13 @@ class Resources {
   void Announce(const std::string& name, const v1::Lease& lease);
 
  private:
+  void CreateStream(const v1::CreateResource& spec);
+
   struct Resource {
     std::pair<size_t, uint64_t> opened;  // size and hash of the dataset's spec, which may be large
     std::shared_ptr<const Dataset> dataset;
     std::unique_ptr<BatchReader> reader;
+    std::unique_ptr<StreamReader> stream;  // visitation stream: instead of both
     uint64_t timeline = 0;
     uint64_t read = 0;  // batches that an independent reader has returned
     bool leased = false;

@@ -77,6 +77,7 @@ struct DatasetOptions {
   uint32_t batch_size = 0;
   std::vector<std::string> features;  // the columns that feed the program's arguments, by position
   bool exactly_once = false;          // closures name their batches by lease
+  bool stream = false;                // instead: leases name files (visitation stream)
   uint64_t seed = 0;
   // The data that the caller read with this spec. A worker that reads different data ends the job.
   // Null: workers read the data that they find.

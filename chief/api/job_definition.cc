@@ -52,7 +52,9 @@ absl::StatusOr<PerWorkerDataset> JobDefinition::CreatePerWorkerDataset(
   COHORT_RETURN_IF_ERROR(CheckSendable(spec, fmt::format("the dataset '{}'", options.name)));
   v1::CreateResource resource;
   *resource.mutable_dataset() = BatchDefiningPart(spec);
-  resource.set_visitation(options.exactly_once ? v1::EXACTLY_ONCE : v1::INDEPENDENT);
+  resource.set_visitation(options.stream         ? v1::STREAM
+                          : options.exactly_once ? v1::EXACTLY_ONCE
+                                                 : v1::INDEPENDENT);
   resource.set_seed(options.seed);
   resource.set_batch_size(options.batch_size);
   for (const std::string& feature : options.features) resource.add_features(feature);

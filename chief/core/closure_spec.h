@@ -2,12 +2,17 @@
 #define COHORT_CHIEF_CORE_CLOSURE_SPEC_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "common/tensor/tensor.h"
 
 namespace cohort {
+
+namespace v1 {
+class FilePart;
+}
 
 // A registered program.
 struct StepFunction {
@@ -29,11 +34,13 @@ struct PerWorkerDataset {
   int resource = -1;
 };
 
-// Positions [begin, end) of an epoch's permutation.
+// Positions [begin, end) of an epoch's permutation. Visitation stream: of the block `epoch`, which
+// is `part` of a file.
 struct LeaseRange {
   uint64_t epoch = 0;
   uint64_t begin = 0;
   uint64_t end = 0;
+  std::shared_ptr<const v1::FilePart> part = nullptr;
 };
 
 // The position of a closure of the job runner among the training steps of its job.

@@ -67,6 +67,7 @@ inline void LeaseToProto(const LeaseRange& lease, v1::Lease* out) {
   out->set_epoch(lease.epoch);
   out->set_begin(lease.begin);
   out->set_end(lease.end);
+  if (lease.part != nullptr) *out->mutable_part() = *lease.part;
 }
 
 // A task by the core's index. Indices have no gaps.

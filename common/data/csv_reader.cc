@@ -50,6 +50,7 @@ absl::Status CsvReader::CheckLineEnds() const {
 absl::Status CsvReader::Refill() {
   const bool is_first = window_.empty() && line_ == 1;
   window_.erase(0, at_);
+  dropped_ += at_;
   at_ = 0;
   const size_t before = window_.size();
   COHORT_RETURN_IF_ERROR(more_(&window_));

@@ -30,6 +30,8 @@ class CsvReader {
 
   // They are valid until the next call of Next.
   const std::vector<std::string_view>& fields() const { return fields_; }
+  // Where the text of the next record starts, in bytes from the start of all text.
+  uint64_t offset() const { return dropped_ + at_; }
   // The line on which the record starts, from 1.
   uint64_t line() const { return record_line_; }
 
@@ -53,6 +55,7 @@ class CsvReader {
   const char delimiter_;
   const std::string name_;
   size_t at_ = 0;
+  uint64_t dropped_ = 0;  // bytes of the text before the window
   uint64_t line_ = 1;
   uint64_t record_line_ = 0;
   std::vector<std::string_view> fields_;

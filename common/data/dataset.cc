@@ -336,6 +336,20 @@ absl::Status Dataset::Gather(std::span<const uint64_t> indices, std::span<const 
   return absl::OkStatus();
 }
 
+absl::Status CheckLearnsNothing(const v1::DatasetSpec& spec) {
+  for (const v1::ColumnTransform& transform : spec.transforms()) {
+    if (HasVocabularyFile(transform.transform_class())) continue;
+    COHORT_ASSIGN_OR_RETURN(const TransformClass* adapting, AdaptingClass(transform));
+    if (adapting == nullptr) continue;
+    return InvalidArgument(
+        "the {} of \"{}\" would learn from the training records, and a stream has no end: give it "
+        "its arguments, such as a vocabulary, or hash the words",
+        adapting->schema.name,
+        transform.column().empty() ? transform.output() : transform.column());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ResolveVocabularies(v1::DataSpec* data, const DataOptions& options) {
   COHORT_ASSIGN_OR_RETURN(const bool train_must, MustAdapt(data->train()));
   COHORT_ASSIGN_OR_RETURN(const bool validation_must, MustAdapt(data->validation()));

@@ -104,6 +104,10 @@ class Dataset {
 // Open; InvalidArgument if a lookup of the validation set has no counterpart in the training set.
 absl::Status ResolveVocabularies(v1::DataSpec* data, const DataOptions& options);
 
+// Errors: InvalidArgument that names a transform which would learn from the training records: a
+// stream has no end, and other files would teach it something else.
+absl::Status CheckLearnsNothing(const v1::DatasetSpec& spec);
+
 // The records of an exactly-once epoch: position -> record. It is a permutation of blocks and of
 // the records within a block, keyed by (seed, epoch); the identity if `shuffle` is false. It needs
 // no memory.

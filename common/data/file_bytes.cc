@@ -25,6 +25,13 @@ absl::StatusOr<uint64_t> SizeOfFile(const UniqueFd& fd, const std::string& path)
   return static_cast<uint64_t>(status.st_size);
 }
 
+absl::Status CheckUnchanged(const UniqueFd& fd, const std::string& path, const FileRange& range) {
+  struct stat status = {};
+  if (::fstat(fd.get(), &status) != 0) return ErrnoStatus("cannot read the size of", path, errno);
+  return CheckSame({static_cast<uint64_t>(status.st_size), NanosecondsOf(status.st_mtim)},
+                   {range.bytes, range.modified_ns}, path);
+}
+
 absl::Status ReadAt(const UniqueFd& fd, const std::string& path, uint64_t offset,
                     std::span<std::byte> out) {
   while (!out.empty()) {
@@ -52,6 +59,21 @@ absl::Status CheckDigest(const UniqueFd& fd, const std::string& path, const Inpu
 
 }  // namespace
 
+int64_t NanosecondsOf(const timespec& time) {
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+absl::Status CheckSame(const FileState& now, const FileState& then, const std::string& path) {
+  if (now == then) return absl::OkStatus();
+  return WithExitCode(
+      FailedPrecondition(
+          "{}: has changed since the stream took it: it had {} bytes and has {}. A file of a "
+          "stream must be complete when it appears: write it under a name that begins with `.` or "
+          "ends with `.tmp`, and rename it; give more data a new name",
+          path, then.bytes, now.bytes),
+      ExitCode::kNoInput);
+}
+
 absl::StatusOr<FileBytes> FileBytes::Open(const InputFile& file, const DataOptions& options) {
   if (file.path.empty()) return InvalidArgument("a data source names no file");
   std::string path = options.PathOf(file.path);
@@ -67,11 +89,25 @@ absl::StatusOr<FileBytes> FileBytes::Open(const InputFile& file, const DataOptio
   if (!file.sha256.empty() && !IsRemote(file.path)) {
     COHORT_RETURN_IF_ERROR(CheckDigest(*fd, path, file));
   }
-  return FileBytes(PublicPath(file.path), *std::move(fd), size);
+  if (!options.range.has_value() || options.range->path != file.path) {
+    return FileBytes(PublicPath(file.path), *std::move(fd), size);
+  }
+  const FileRange& range = *options.range;
+  COHORT_RETURN_IF_ERROR(CheckUnchanged(*fd, path, range));
+  FileBytes part(PublicPath(file.path), *std::move(fd), range.head + (range.end - range.begin));
+  part.head_ = range.head;
+  part.begin_ = range.begin;
+  return part;
 }
 
 absl::Status FileBytes::Read(uint64_t offset, std::span<std::byte> out) const {
-  return ReadAt(fd_, path_, offset, out);
+  if (offset < head_) {
+    const auto head = static_cast<size_t>(std::min<uint64_t>(out.size(), head_ - offset));
+    COHORT_RETURN_IF_ERROR(ReadAt(fd_, path_, offset, out.first(head)));
+    offset += head;
+    out = out.subspan(head);
+  }
+  return ReadAt(fd_, path_, offset - head_ + begin_, out);
 }
 
 absl::StatusOr<uint32_t> FileBytes::SampledCrc32() const {

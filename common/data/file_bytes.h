@@ -2,6 +2,7 @@
 #define COHORT_COMMON_DATA_FILE_BYTES_H_
 
 #include <absl/status/statusor.h>
+#include <time.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -13,12 +14,23 @@
 
 namespace cohort {
 
+// What tells whether a file has changed.
+struct FileState {
+  uint64_t bytes = 0;
+  int64_t modified_ns = 0;
+  bool operator==(const FileState&) const = default;
+};
+int64_t NanosecondsOf(const timespec& time);
+// Errors: FailedPrecondition that names the file if the states differ.
+absl::Status CheckSame(const FileState& now, const FileState& then, const std::string& path);
+
 // A data file that is read in pieces, so that it need not fit into memory. Thread-safe.
 class FileBytes {
  public:
-  // An address (https://..., s3://...) is first fetched into the cache (files/remote_file.h).
-  // Errors: NotFound as ReadInputFile; DataLoss for what is no regular file, and for another digest
-  // than InputFile::sha256; those of FetchFile.
+  // An address (https://..., s3://...) is first fetched into the cache (files/remote_file.h). If the
+  // file is that of DataOptions::range, it has only the head and the range. Errors: NotFound as
+  // ReadInputFile; DataLoss for what is no regular file, and for another digest than
+  // InputFile::sha256; FailedPrecondition if the file of a range has changed; those of FetchFile.
   static absl::StatusOr<FileBytes> Open(const InputFile& file, const DataOptions& options);
 
   // The contents of the file `path` in another form, as inflated ones, which `fd` has.
@@ -45,6 +57,9 @@ class FileBytes {
   std::string path_;
   UniqueFd fd_;
   uint64_t size_;
+  // Bytes from head_ on are those of the file from begin_ on.
+  uint64_t head_ = 0;
+  uint64_t begin_ = 0;
 };
 
 // Reads a whole file, given by its path in this process, into `bytes`, whose memory is reused.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/data/data_options.h"
+#include "common/data/file_blocks.h"
 #include "common/data/record_source.h"
 #include "common/schema/class_registry.h"
 
@@ -38,6 +39,10 @@ struct SourceClass {
   using ReadTable = absl::StatusOr<Table>(const Config& config, const SourceContext& context,
                                           const TableRequest& request);
 
+  // Cuts the file of a config that names one file. Errors: those of `open`.
+  using Split = absl::StatusOr<FileBlocks>(const Config& config, const SourceContext& context,
+                                           const BlockCutter::Options& options);
+
   ClassSchema schema;
   // Arguments that do not determine the records: download addresses and checksums. A job continues
   // when they change.
@@ -48,6 +53,8 @@ struct SourceClass {
   // InvalidArgument.
   std::function<Open> open = nullptr;
   std::function<ReadTable> read_table = nullptr;
+  // Null: it cannot be the source of a stream (visitation stream).
+  std::function<Split> split = nullptr;
 };
 
 // All sources. Names ignore case.

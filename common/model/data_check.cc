@@ -9,6 +9,8 @@
 #include "common/base/status.h"
 #include "common/data/convert.h"
 #include "common/data/dataset.h"
+#include "common/data/file_part.h"
+#include "common/data/stream_files.h"
 #include "common/model/model_builder.h"
 
 namespace cohort {
@@ -100,10 +102,37 @@ absl::Status SplitTraining(const DataOptions& options, v1::JobSpec* job) {
   return absl::OkStatus();
 }
 
+// The columns of a stream are those of the first block of its first file.
+absl::StatusOr<std::shared_ptr<const Dataset>> OpenStreamSample(const DataOptions& options,
+                                                                v1::JobSpec* job) {
+  v1::DataSpec* const data = job->mutable_data();
+  COHORT_RETURN_IF_ERROR(CheckLearnsNothing(data->train()));
+  COHORT_ASSIGN_OR_RETURN(const auto files,
+                          ListStreamFiles(data->train(), data->stream(), options));
+  const BlockCutter::Options cut{.batch_size = data->batch_size(), .most_blocks = 1};
+  for (const std::string& path : files) {
+    COHORT_ASSIGN_OR_RETURN(const v1::StreamFile file,
+                            TakeStreamFile(data->train(), path, cut, options));
+    if (file.places() == 0) continue;
+    const PartDataset sample(data->train(), PartOf(file, 0), options);
+    // Vocabularies that are in files are learned from those.
+    v1::DataSpec learning = *data;
+    *learning.mutable_train() = *sample.spec;
+    COHORT_RETURN_IF_ERROR(ResolveVocabularies(&learning, sample.options));
+    *data->mutable_train()->mutable_transforms() = learning.train().transforms();
+    *data->mutable_validation() = learning.validation();
+    if (!learning.has_validation()) data->clear_validation();
+    return Dataset::Open(learning.train(), sample.options);
+  }
+  return NotFound("no complete file of the stream {} has a record: its columns are not known",
+                  StreamPlace(data->train()));
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenTraining(const DataOptions& options,
                                                             v1::JobSpec* job) {
+  if (job->data().visitation() == v1::STREAM) return OpenStreamSample(options, job);
   COHORT_RETURN_IF_ERROR(SplitTraining(options, job));
   COHORT_RETURN_IF_ERROR(ResolveVocabularies(job->mutable_data(), options));
   COHORT_ASSIGN_OR_RETURN(auto train, Dataset::Open(job->data().train(), options));
@@ -114,6 +143,7 @@ absl::StatusOr<std::shared_ptr<const Dataset>> OpenTraining(const DataOptions& o
 absl::StatusOr<uint64_t> StepsPerEpoch(const JobFile& job, uint64_t records) {
   const v1::DataSpec& data = job.spec.data();
   const uint64_t batch = data.batch_size();
+  if (data.visitation() == v1::STREAM) return job.spec.fit().steps_per_epoch();
   const uint64_t batches =
       data.train().drop_remainder() ? records / batch : (records + batch - 1) / batch;
   if (batches == 0) {

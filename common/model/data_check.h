@@ -28,7 +28,8 @@ absl::Status BalanceClasses(const Dataset& train, v1::JobSpec* job);
 // and the weights of its classes (BalanceClasses). With `fit.validation_split` it is the first part
 // of the records, and the rest is the validation set, as in Keras: sets both in the job. Errors:
 // those of Dataset::Open, ResolveVocabularies and BalanceClasses; InvalidArgument if one of the
-// parts has no records.
+// parts has no records. A stream is opened at the first block of its first complete file, whose
+// columns all files have: NotFound if there is none.
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenTraining(const DataOptions& options,
                                                             v1::JobSpec* job);
 

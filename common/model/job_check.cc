@@ -201,8 +201,55 @@ class Checker {
       return Error("data.batch_size", "`data.batch_size` is too large: {}", data.batch_size());
     }
     COHORT_RETURN_IF_ERROR(CheckDataset(data.train(), "data.train"));
+    COHORT_RETURN_IF_ERROR(CheckStream());
     if (data.has_validation()) {
       COHORT_RETURN_IF_ERROR(CheckDataset(data.validation(), "data.validation"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckStream() const {
+    const v1::DatasetSpec& train = job_.data().train();
+    if (job_.data().visitation() != v1::STREAM) {
+      if (!lines_.keys.contains("data.stream")) return absl::OkStatus();
+      return Error("data.stream", "`data.stream` applies to `visitation: stream`");
+    }
+    COHORT_RETURN_IF_ERROR(
+        Seconds("data.stream.poll_s", job_.data().stream().poll_s(), Zero::kRefused));
+    const auto source = Sources().Find(train.source_class().class_name());
+    if (source.ok() && !(*source)->split) {
+      return Error("data.train",
+                   "`visitation: stream` needs a source of files with records: csv, json_lines, "
+                   "tfrecord or parquet, not {}",
+                   (*source)->schema.name);
+    }
+    const Config source_config(train.source_class());
+    const auto has = [&](const char* argument) {
+      return source_config.Has(argument) && !source_config.IsNone(argument);
+    };
+    if (has("sha256")) return Error("data.train", "a stream has no `sha256`: it has many files");
+    if (has("on_corrupt") && source_config.String("on_corrupt") == "skip") {
+      return Error("data.train", "a stream reads each record: leave out `on_corrupt: skip`");
+    }
+    if (source.ok() && (*source)->schema.name == "json_lines" && !has("columns")) {
+      return Error("data.train",
+                   "a stream of json_lines needs `columns`: what every record has cannot be known "
+                   "before the end");
+    }
+    for (const char* key :
+         {"skip", "take", "filter", "repeat", "shuffle_buffer", "drop_remainder"}) {
+      const std::string path = fmt::format("data.train.{}", key);
+      if (!lines_.keys.contains(path)) continue;
+      return Error(path, "a stream reads each record once: leave out `{}`", path);
+    }
+    for (const char* key : {"epochs", "validation_split", "class_weight"}) {
+      const std::string path = fmt::format("fit.{}", key);
+      if (!lines_.keys.contains(path)) continue;
+      if (std::string_view(key) == "class_weight" && !job_.fit().balance_classes()) continue;
+      return Error(path,
+                   "a stream has no end: leave out `{}`; `fit.max_steps` and "
+                   "`data.stream.end` end the training",
+                   path);
     }
     return absl::OkStatus();
   }
@@ -239,7 +286,14 @@ class Checker {
       return Error("data.visitation",
                    "visitation independent has no end of its own: it needs `fit.steps_per_epoch`");
     }
-    if (!independent && fit.steps_per_epoch() != 0) {
+    const bool stream = job_.data().visitation() == v1::STREAM;
+    if (stream && fit.steps_per_epoch() == 0) {
+      return Error(
+          "data.visitation",
+          "visitation stream has no epochs: it needs `fit.steps_per_epoch`, the steps of a "
+          "window for metrics and validations");
+    }
+    if (!independent && !stream && fit.steps_per_epoch() != 0) {
       return Error("fit.steps_per_epoch",
                    "with visitation exactly_once the data ends the epoch: leave out "
                    "`steps_per_epoch`, or choose visitation independent; `max_steps` ends the "

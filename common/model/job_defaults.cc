@@ -24,6 +24,7 @@ void SetJobDefaults(v1::JobSpec* job) {
   data->set_visitation(v1::EXACTLY_ONCE);
   data->set_batch_size(32);  // as Keras' fit
   data->set_block_size(1);
+  data->mutable_stream()->set_poll_s(5);
   v1::FitSpec* fit = job->mutable_fit();
   fit->set_epochs(1);
   fit->set_steps_per_execution(1);
@@ -151,6 +152,11 @@ void CompleteDefaults(v1::JobSpec* job) {
     strategy->set_communication(std::move(name));
   }
   v1::DataSpec* data = job->mutable_data();
+  if (data->visitation() == v1::STREAM) {
+    job->mutable_fit()->set_epochs(kEpochsOfStream);
+  } else {
+    data->clear_stream();  // it has no effect
+  }
   if (data->global_batch_size() > 0 && strategy->closures_per_step() > 0) {
     data->set_batch_size(data->global_batch_size() / strategy->closures_per_step());
   }
@@ -162,7 +168,9 @@ void CompleteDefaults(v1::JobSpec* job) {
   }
   if (data->has_validation()) {
     v1::DatasetSpec* validation = data->mutable_validation();
-    if (!validation->has_source_class() && train->has_source_class()) {
+    // A stream has no other rows for it.
+    const bool is_stream = data->visitation() == v1::STREAM;
+    if (!validation->has_source_class() && train->has_source_class() && !is_stream) {
       *validation->mutable_source_class() = train->source_class();
     }
     if (validation->transforms().empty()) *validation->mutable_transforms() = train->transforms();

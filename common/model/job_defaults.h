@@ -9,6 +9,9 @@
 
 namespace cohort {
 
+// `fit.epochs` of a stream, whose windows are counted as epochs: more than any job has.
+inline constexpr uint64_t kEpochsOfStream = uint64_t{1} << 31;
+
 // The defaults of the job file; deploy/examples/every_key.yaml documents them, and a test compares.
 // They are written into the message before the file is read over them, so that a 0 that the user
 // wrote stays a 0.

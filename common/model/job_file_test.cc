@@ -9,11 +9,13 @@
 #include "common/data/transform_class.h"
 #include "common/model/activations.h"
 #include "common/model/batch_text.h"
+#include "common/model/job_defaults.h"
 #include "common/model/job_test_text.h"
 #include "common/model/layers/layer.h"
 #include "common/placement/initializer_classes.h"
 #include "common/testing/directory_test_util.h"
 #include "common/testing/golden_test_cases.h"
+#include "common/testing/status_test_util.h"
 
 namespace cohort {
 namespace {
@@ -340,6 +342,39 @@ TEST_CASE("the forms of sources and transforms") {
   }
 }
 
+TEST_CASE("a stream takes windows instead of epochs, and refuses what needs an end") {
+  const auto stream = [](const std::string& from, const std::string& to) {
+    std::string job = With("  batch_size: 16", "  visitation: stream");
+    job.replace(job.find("{epochs: 2}"), 11, "{steps_per_epoch: 5}");
+    job.replace(job.find("{skip: 100}"), 11, "{csv: {path: v.csv}}");
+    const size_t at = job.find(from);
+    REQUIRE(at != std::string::npos);
+    return ParseJob(job.replace(at, from.size(), to), "job.yaml");
+  };
+  const auto job = stream("name: demo", "name: demo");
+  INFO(job.status());
+  REQUIRE(job.ok());
+  CHECK(job->spec.data().stream().poll_s() == 5);
+  CHECK(job->spec.fit().epochs() == kEpochsOfStream);
+  for (const auto& [from, to, says] : {
+           std::tuple("{steps_per_epoch: 5}", "{steps_per_epoch: 5, epochs: 2}",
+                      "leave out `fit.epochs`"),
+           std::tuple("{steps_per_epoch: 5}", "{steps_per_epoch: 5, validation_split: 0.5}",
+                      "leave out `fit.validation_split`"),
+           std::tuple("label: y", "label: y\n    take: 5", "leave out `data.train.take`"),
+           std::tuple("{csv: {path: v.csv}}", "{skip: 5}", "`data.validation` needs a source"),
+           std::tuple("visitation: stream", "visitation: stream\n  stream: {poll_s: 0}",
+                      "`data.stream.poll_s` must be more than 0"),
+           std::tuple("csv: {path: a.csv}", "json_lines: {path: a}", "needs `columns`"),
+           std::tuple("csv: {path: a.csv}", "csv: {path: a.csv, sha256: ab}", "no `sha256`"),
+           std::tuple("csv: {path: a.csv}", "generator: {name: recommender, records: 9}",
+                      "not generator"),
+       }) {
+    INFO(to);
+    CHECK(testing::Contains(testing::Message(stream(from, to).status()), says));
+  }
+}
+
 struct Case {
   std::string_view from;  // a part of the job in job_test_text.h
   std::string_view to;
@@ -452,6 +487,8 @@ const Case kCases[] = {
     {"column: x,", "column: x, columns: [y],"},
     {"dtype: float32}", "dtype: float16}"},
     {"  batch_size: 16", "  visitation: independent"},
+    {"  batch_size: 16", "  visitation: stream"},
+    {"  batch_size: 16", "  stream: {poll_s: 1}"},
     {"{epochs: 2}", "{steps_per_epoch: 2}"},
     {"{epochs: 2}", "{epochs: 0}"},
     {"{epochs: 2}", "{initial_epoch: 2}"},

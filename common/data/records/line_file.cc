@@ -75,7 +75,7 @@ std::string LineFile::Place(uint64_t record) const {
 
 absl::Status LineFile::Read(uint64_t record, std::string* line) const {
   const uint64_t begin = offsets_[record];
-  const uint64_t end = record + 1 < offsets_.size() ? offsets_[record + 1] : file_.size();
+  const uint64_t end = EndOf(record);
   if (end - begin > kMaxLineBytes) {
     return DataLoss("has more than {} bytes up to the next record", kMaxLineBytes);
   }

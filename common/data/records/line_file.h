@@ -23,6 +23,10 @@ class LineFile {
                                        char comment);
 
   uint64_t records() const { return offsets_.size(); }
+  // Where the text of a record ends, with what lies before the next one.
+  uint64_t EndOf(uint64_t record) const {
+    return record + 1 < offsets_.size() ? offsets_[record + 1] : file_.size();
+  }
   const FileBytes& file() const { return file_; }
 
   // Reads the line of a record, without its end, into memory that is reused. Errors: DataLoss.

@@ -28,6 +28,10 @@ class TfRecordFile {
                                            absl::Status* torn);
 
   uint64_t records() const { return offsets_.size(); }
+  // Where the frame of a record ends.
+  uint64_t EndOf(uint64_t record) const {
+    return record + 1 < offsets_.size() ? offsets_[record + 1] : end_;
+  }
   const FileBytes& file() const { return file_; }
 
   // How many records, from `first` on and at most `most`, ReadPiece should read at once: one, or
@@ -47,9 +51,6 @@ class TfRecordFile {
   absl::Status FindRecords();
   // Returns the length of the next record. `header`: the bytes from `offset` on.
   absl::StatusOr<uint64_t> LengthOf(uint64_t offset, std::string_view header) const;
-  uint64_t EndOf(uint64_t record) const {
-    return record + 1 < offsets_.size() ? offsets_[record + 1] : end_;
-  }
 
   FileBytes file_;
   TableVector<uint64_t> offsets_;  // where the lengths start

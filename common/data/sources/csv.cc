@@ -127,6 +127,38 @@ absl::Status CheckCsv(const Config& config) {
   return absl::OkStatus();
 }
 
+// Returns what CsvReader reads a file with.
+CsvReader::More PiecesOf(const FileBytes& file, uint32_t* crc32) {
+  return [&file, crc32, at = uint64_t{0}](std::string* text) mutable -> absl::Status {
+    const size_t before = text->size(), size = std::min(file.size() - at, kCsvPieceBytes);
+    text->resize(before + size);
+    const std::span<char> piece = std::span(*text).subspan(before);
+    COHORT_RETURN_IF_ERROR(file.Read(at, std::as_writable_bytes(piece)));
+    *crc32 = static_cast<uint32_t>(
+        crc32_z(*crc32, reinterpret_cast<const Bytef*>(piece.data()), piece.size()));
+    at += size;
+    return absl::OkStatus();
+  };
+}
+
+absl::StatusOr<FileBlocks> SplitCsv(const Config& config, const SourceContext& context,
+                                    const BlockCutter::Options& options) {
+  COHORT_ASSIGN_OR_RETURN(const auto inputs, FindInputFiles(config, context.options));
+  COHORT_ASSIGN_OR_RETURN(const FileBytes file, OpenContents(inputs[0], context.options));
+  uint32_t crc32 = 0;
+  CsvReader reader(PiecesOf(file, &crc32), config.String("delimiter")[0],
+                   PublicPath(inputs[0].path));
+  BlockCutter cutter(options);
+  if (!config.Bool("no_header")) {
+    COHORT_RETURN_IF_ERROR(reader.Next().status());
+    cutter.Begin(reader.offset());
+  }
+  while (true) {
+    COHORT_ASSIGN_OR_RETURN(const bool more, reader.Next());
+    if (!more || !cutter.Add(reader.offset())) return cutter.Finish();
+  }
+}
+
 absl::StatusOr<Table> ReadCsvTable(const Config& config, const SourceContext& context,
                                    const TableRequest& request) {
   CsvFormat format;
@@ -143,19 +175,9 @@ absl::StatusOr<Table> ReadCsvTable(const Config& config, const SourceContext& co
   for (const InputFile& input : inputs) {
     COHORT_ASSIGN_OR_RETURN(const FileBytes file, OpenContents(input, context.options));
     uint32_t crc32 = 0;
-    uint64_t at = 0;
-    const auto more = [&](std::string* text) -> absl::Status {
-      const size_t before = text->size(), size = std::min(file.size() - at, kCsvPieceBytes);
-      text->resize(before + size);
-      const std::span<char> piece = std::span(*text).subspan(before);
-      COHORT_RETURN_IF_ERROR(file.Read(at, std::as_writable_bytes(piece)));
-      crc32 = static_cast<uint32_t>(
-          crc32_z(crc32, reinterpret_cast<const Bytef*>(piece.data()), piece.size()));
-      at += size;
-      return absl::OkStatus();
-    };
     const std::string path = PublicPath(input.path);
-    COHORT_RETURN_IF_ERROR(AddCsv(CsvReader(more, format.delimiter, path), format, path, &reading));
+    COHORT_RETURN_IF_ERROR(
+        AddCsv(CsvReader(PiecesOf(file, &crc32), format.delimiter, path), format, path, &reading));
     files.push_back(MakeFileFingerprint(input.path, file.size(), crc32));
   }
   COHORT_ASSIGN_OR_RETURN(Table table, reading.Finish());
@@ -188,7 +210,8 @@ SourceClass CsvSource() {
                           .Optional()})},
       .no_record_arguments = {std::begin(kNoRecordArguments), std::end(kNoRecordArguments)},
       .check = CheckCsv,
-      .read_table = ReadCsvTable};
+      .read_table = ReadCsvTable,
+      .split = SplitCsv};
 }
 
 }  // namespace cohort

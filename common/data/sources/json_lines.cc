@@ -122,6 +122,17 @@ absl::StatusOr<std::shared_ptr<const RecordSource>> OpenJsonLines(const Config& 
   return source;
 }
 
+absl::StatusOr<FileBlocks> SplitJsonLines(const Config& config, const SourceContext& context,
+                                          const BlockCutter::Options& options) {
+  COHORT_ASSIGN_OR_RETURN(const auto inputs, FindInputFiles(config, context.options));
+  COHORT_ASSIGN_OR_RETURN(const LineFile file,
+                          LineFile::Open(inputs[0], context.options, /*comment=*/'\0'));
+  BlockCutter cutter(options);
+  for (uint64_t i = 0; i < file.records() && cutter.Add(file.EndOf(i)); ++i) {
+  }
+  return cutter.Finish();
+}
+
 }  // namespace
 
 SourceClass JsonLinesSource() {
@@ -145,7 +156,8 @@ SourceClass JsonLinesSource() {
                 OnCorruptArgument()})},
       .no_record_arguments = {std::begin(kNoRecordArguments), std::end(kNoRecordArguments)},
       .check = CheckJsonLines,
-      .open = OpenJsonLines};
+      .open = OpenJsonLines,
+      .split = SplitJsonLines};
 }
 
 }  // namespace cohort

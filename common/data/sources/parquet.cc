@@ -1,5 +1,6 @@
 // Parquet files, as pandas and Spark write them.
 #include "common/base/status.h"
+#include "common/data/file_bytes.h"
 #include "common/data/files/file_list.h"
 #include "common/data/parquet/parquet_files.h"
 #include "common/data/source_class.h"
@@ -39,6 +40,17 @@ absl::StatusOr<std::shared_ptr<const RecordSource>> OpenParquet(const Config& co
   return OpenParquetFiles(files, options, context.options);
 }
 
+// Its row groups are read alone anyway, so the whole file is a block.
+absl::StatusOr<FileBlocks> SplitParquet(const Config& config, const SourceContext& context,
+                                        const BlockCutter::Options&) {
+  COHORT_ASSIGN_OR_RETURN(const auto opened, OpenParquet(config, context));
+  COHORT_ASSIGN_OR_RETURN(const auto files, FindInputFiles(config, context.options));
+  COHORT_ASSIGN_OR_RETURN(const FileBytes file, FileBytes::Open(files[0], context.options));
+  FileBlocks blocks;
+  if (opened->num_records() > 0) blocks.blocks.push_back({file.size(), opened->num_records()});
+  return blocks;
+}
+
 }  // namespace
 
 SourceClass ParquetSource() {
@@ -66,7 +78,8 @@ SourceClass ParquetSource() {
                     .AtLeast(0)})},
       .no_record_arguments = {"url", "sha256", "cache_bytes"},
       .check = [](const Config& config) { return PatternsOf(config).status(); },
-      .open = OpenParquet};
+      .open = OpenParquet,
+      .split = SplitParquet};
 }
 
 }  // namespace cohort

@@ -138,6 +138,17 @@ absl::StatusOr<std::shared_ptr<const RecordSource>> OpenTfRecord(const Config& c
   return source;
 }
 
+absl::StatusOr<FileBlocks> SplitTfRecord(const Config& config, const SourceContext& context,
+                                         const BlockCutter::Options& options) {
+  COHORT_ASSIGN_OR_RETURN(const auto inputs, FindInputFiles(config, context.options));
+  COHORT_ASSIGN_OR_RETURN(const TfRecordFile file,
+                          TfRecordFile::Open(inputs[0], context.options, /*torn=*/nullptr));
+  BlockCutter cutter(options);
+  for (uint64_t i = 0; i < file.records() && cutter.Add(file.EndOf(i)); ++i) {
+  }
+  return cutter.Finish();
+}
+
 }  // namespace
 
 SourceClass TfRecordSource() {
@@ -156,7 +167,8 @@ SourceClass TfRecordSource() {
                 OnCorruptArgument()})},
       .no_record_arguments = {std::begin(kNoRecordArguments), std::end(kNoRecordArguments)},
       .check = CheckTfRecord,
-      .open = OpenTfRecord};
+      .open = OpenTfRecord,
+      .split = SplitTfRecord};
 }
 
 }  // namespace cohort
