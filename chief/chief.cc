@@ -89,12 +89,14 @@ std::string Chief::StatusText() const {
   const auto coordinator = runner_->coordinator();
   if (coordinator == nullptr) return activity() + "\n";
   const CoordinatorState s = coordinator->state();
-  const uint64_t epochs = options_.job.job.spec.fit().epochs();
+  const v1::JobSpec& job = options_.job.job.spec;
+  const uint64_t epochs = job.fit().epochs();
+  const bool is_stream = job.data().visitation() == v1::STREAM;
   std::string text = fmt::format(
-      "generation {}, timeline {}\nepoch {}, step {}\n{} closures wait, {} in flight on {} "
+      "generation {}, timeline {}\n{} {}, step {}\n{} closures wait, {} in flight on {} "
       "workers\n",
-      s.generation, s.timeline, std::min<uint64_t>(s.epoch + 1, epochs), s.steps, s.queued,
-      s.in_flight, s.ready_workers);
+      s.generation, s.timeline, is_stream ? "window" : "epoch",
+      std::min<uint64_t>(s.epoch + 1, epochs), s.steps, s.queued, s.in_flight, s.ready_workers);
   for (size_t i = 0; i < s.workers.size(); ++i) {
     const WorkerFigures& w = s.workers[i];
     text += fmt::format("worker:{}  {} steps, ", i, w.steps);
@@ -129,9 +131,12 @@ void Chief::Notify(ServiceNotifier* notifier) {
     notifier->SetStatus(s.waiting_for.empty() ? activity() : s.waiting_for);
     return;
   }
-  const uint64_t epochs = options_.job.job.spec.fit().epochs();
+  const v1::JobSpec& job = options_.job.job.spec;
+  const uint64_t epochs = job.fit().epochs();
   std::string text =
-      fmt::format("epoch {}/{}, step {}", std::min(s.epoch + 1, epochs), epochs, s.steps);
+      job.data().visitation() == v1::STREAM
+          ? fmt::format("window {}, step {}", s.epoch + 1, s.steps)
+          : fmt::format("epoch {}/{}, step {}", std::min(s.epoch + 1, epochs), epochs, s.steps);
   for (const MetricState& metric : s.metrics) {
     text += fmt::format(", {} {:.4f}", metric.name, metric.Value());
   }

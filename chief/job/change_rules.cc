@@ -51,6 +51,7 @@ constexpr auto kRules = std::to_array<ChangeRule>({
     {"data.train.prefetch, data.train.csv.url, data.train.csv.sha256, data.train.idx.url, "
      "data.train.idx.sha256_images, data.train.idx.sha256_labels",
      Change::kContinues, "They do not change the batches."},
+    {"data.stream", Change::kContinues, "It says how files are found, and when they end."},
     {"data.train, data.visitation, data.block_size", Change::kOtherJob,
      "An epoch would use some records twice and others never."},
     {"model.devices, model.layers.device", Change::kContinues,

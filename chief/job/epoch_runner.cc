@@ -1,5 +1,6 @@
 #include "chief/job/epoch_runner.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/status.h"
@@ -16,7 +17,7 @@ absl::Status EpochRunner::Run(uint64_t epoch, const OnProgress& on_progress) {
   const TimePoint began = clock_->Now();
   const CoordinatorState before = cluster_->state();
   const int64_t fsyncs_before = FsyncCount();
-  const absl::Status status = ScheduleUntilDone(schedule_->EndOf(epoch), on_progress);
+  const absl::Status status = ScheduleUntilDone(epoch, on_progress);
   const CoordinatorState after = cluster_->state();
   const double seconds = ToSeconds(clock_->Now() - began);
   const uint64_t steps = after.steps > before.steps ? after.steps - before.steps : 0;
@@ -27,9 +28,11 @@ absl::Status EpochRunner::Run(uint64_t epoch, const OnProgress& on_progress) {
   return status;
 }
 
-absl::Status EpochRunner::ScheduleUntilDone(uint64_t epoch_end, const OnProgress& on_progress) {
+absl::Status EpochRunner::ScheduleUntilDone(uint64_t epoch, const OnProgress& on_progress) {
   while (true) {
-    COHORT_RETURN_IF_ERROR(ScheduleMore(epoch_end));
+    if (options_.update) COHORT_RETURN_IF_ERROR(options_.update());
+    const uint64_t epoch_end = schedule_->EndOf(epoch);  // a stream may have ended
+    COHORT_RETURN_IF_ERROR(ScheduleMore(std::min(epoch_end, schedule_->KnownEnd())));
     COHORT_ASSIGN_OR_RETURN(const bool idle, cluster_->JoinFor(options_.poll_seconds));
     const CoordinatorState state = cluster_->state();
     COHORT_RETURN_IF_ERROR(on_progress(state));
@@ -60,6 +63,16 @@ absl::Status EpochRunner::ScheduleAt(uint64_t place, uint32_t steps) {
                    .leases = schedule_->LeasesAt(place, steps),
                    .steps = steps,
                    .place = JobPlace{place, schedule_->EpochEndOf(place)}};
+  const bool knows =
+      schedule_->stream == nullptr ||
+      std::ranges::all_of(spec.leases, [](const LeaseRange& l) { return l.part != nullptr; });
+  if (!knows) {
+    return FailedPrecondition(
+        "the list of the stream's files lacks the records of step {}: their file was removed "
+        "before a checkpoint had its records. Start again from the weights of the newest "
+        "checkpoint (`init_from`), in another checkpoint directory",
+        place);
+  }
   return cluster_->Schedule(std::move(spec)).status();
 }
 

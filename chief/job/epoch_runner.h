@@ -24,6 +24,8 @@ class EpochRunner {
     PerWorkerDataset dataset;
     uint64_t window = 4096;      // how many closures may wait
     double poll_seconds = 0.05;  // period of scheduling and of on_progress
+    // Called before closures are scheduled: adds files of a stream to the schedule. May be null.
+    std::function<absl::Status()> update = nullptr;
   };
   // The costs of this incarnation's epochs, without validation.
   struct Figures {
@@ -53,7 +55,7 @@ class EpochRunner {
   const Figures& figures() const { return figures_; }
 
  private:
-  absl::Status ScheduleUntilDone(uint64_t epoch_end, const OnProgress& on_progress);
+  absl::Status ScheduleUntilDone(uint64_t epoch, const OnProgress& on_progress);
   absl::Status ScheduleMore(uint64_t epoch_end);
   absl::Status ScheduleAt(uint64_t place, uint32_t steps);
 

@@ -1,11 +1,14 @@
 #include "chief/job/former_job.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <sstream>
 #include <system_error>
 
+#include "chief/job/stream_log.h"
 #include "common/base/crash_point.h"
 #include "common/base/status.h"
 #include "common/checkpoint/file.h"
@@ -85,6 +88,15 @@ absl::Status FinishSettingAside(const std::string& checkpoint_dir, const MayWrit
     const std::string target = JoinPath(aside, entry.id.ToString());
     if (std::rename(entry.directory.c_str(), target.c_str()) != 0) {
       return ErrnoStatus("cannot move to " + aside, entry.directory, errno);
+    }
+  }
+  // The new job begins its stream again.
+  const std::string stream = JoinPath(checkpoint_dir, kStreamDirectory);
+  if (::access(stream.c_str(), F_OK) == 0) {
+    COHORT_RETURN_IF_ERROR(may_write());
+    const std::string target = JoinPath(aside, kStreamDirectory);
+    if (std::rename(stream.c_str(), target.c_str()) != 0) {
+      return ErrnoStatus("cannot move to " + aside, stream, errno);
     }
   }
   COHORT_RETURN_IF_ERROR(SyncDirectory(aside));

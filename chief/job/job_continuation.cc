@@ -72,7 +72,16 @@ absl::StatusOr<Continuation> JobContinuation::From(const v1::Manifest& newest) c
     continuation.fingerprint = std::make_shared<v1::NumericFingerprint>(newest.fingerprint());
   }
   const std::vector<KeyChange> at_end = AtEpochEnd(continuation.changes);
-  const bool same_steps = HaveSameSteps(continuation.epochs, plan_->epoch_plan());
+  const v1::EpochPlan now = plan_->epoch_plan();
+  if (plan_->schedule().stream != nullptr && continuation.epochs.batch_size() != now.batch_size()) {
+    return WithExitCode(
+        FailedPrecondition("the files of the stream were cut into batches of {} records, so "
+                           "`data.batch_size` cannot be {}: restore it, or give another checkpoint "
+                           "directory. With `init_from: {}` the job starts there from the weights",
+                           continuation.epochs.batch_size(), now.batch_size(), PathOf(newest)),
+        ExitCode::kConfig);
+  }
+  const bool same_steps = HaveSameSteps(continuation.epochs, now);
   if (same_steps && at_end.empty()) return continuation;
   if (!IsAtEpochEnd(newest)) {
     if (same_steps) return InsideEpoch(newest, at_end);

@@ -99,6 +99,18 @@ std::string SilentTasks(const CoordinatorState& state) {
   return fmt::format("{}", fmt::join(silent, ", "));
 }
 
+json StreamJson(const StreamFigures& stream) {
+  return {{"place", stream.place},
+          {"files_done", stream.files_done},
+          {"files_in_work", stream.files_in_work},
+          {"files_waiting", stream.files_waiting},
+          {"files_not_counted", stream.files_not_counted},
+          {"records_waiting", stream.records_waiting},
+          {"bytes_waiting", stream.bytes_waiting},
+          {"oldest_waiting_seconds", stream.oldest_waiting_seconds},
+          {"ended", stream.ended}};
+}
+
 json StatusJson(const JobStatus& status) {
   json out = {
       {"job", status.job},
@@ -108,10 +120,13 @@ json StatusJson(const JobStatus& status) {
       {"steps_per_second", status.steps_per_second},
       {"learning_rate", status.learning_rate.has_value() ? json(*status.learning_rate) : json()},
       {"newest_checkpoint", status.newest_checkpoint}};
+  if (status.stream.has_value()) out["stream"] = StreamJson(*status.stream);
   if (!status.state.has_value()) return out;
   const CoordinatorState& state = *status.state;
   // People count epochs from 1.
-  out["epoch"] = std::min(state.epoch + 1, std::max<uint64_t>(status.epochs, 1));
+  out["epoch"] = status.stream.has_value()
+                     ? state.epoch + 1
+                     : std::min(state.epoch + 1, std::max<uint64_t>(status.epochs, 1));
   out["step"] = state.steps;
   out["seconds_left"] = status.pace > 0 && state.steps < status.steps
                             ? json(static_cast<double>(status.steps - state.steps) / status.pace)

@@ -27,12 +27,26 @@ struct ModeChange {
 absl::StatusOr<ModeSettings> ModeAfter(const ModeChange& change, const ModeSettings& now,
                                        uint32_t workers);
 
+// How far a job has read its stream (visitation stream).
+struct StreamFigures {
+  std::string place;        // where files appear: "in/*.csv"
+  uint64_t files_done = 0;  // the newest checkpoint has all of their records
+  uint64_t files_in_work = 0;
+  uint64_t files_waiting = 0;      // complete, and no record of them is read
+  uint64_t files_not_counted = 0;  // those whose records are not counted yet
+  uint64_t records_waiting = 0;    // records of counted files that are not read
+  uint64_t bytes_waiting = 0;
+  double oldest_waiting_seconds = 0;  // since the last change of the oldest waiting file
+  bool ended = false;                 // no file will come
+};
+
 // The state of a job, for its user.
 struct JobStatus {
   std::string job;
   std::string activity;  // "training"
-  uint64_t epochs = 0;   // that the job asks for
-  uint64_t steps = 0;    // that these epochs have
+  uint64_t epochs = 0;   // that the job asks for; 0: it has a stream, whose windows are counted
+  uint64_t steps = 0;    // that these epochs have; 0: the stream has no end yet
+  std::optional<StreamFigures> stream;  // nullopt: its data is no stream
   double steps_per_second = 0;
   double pace = 0;  // steps per second with pauses, from which the time left follows; 0: unknown
   std::optional<double> learning_rate;    // in force; nullopt: unknown

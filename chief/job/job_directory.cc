@@ -7,6 +7,7 @@
 
 #include "chief/job/control_note.h"
 #include "chief/job/epoch_callbacks.h"
+#include "chief/job/stream_log.h"
 #include "common/base/crash_point.h"
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
@@ -43,7 +44,9 @@ absl::Status DeleteFormerRuns(const std::string& checkpoint_dir, const MayWrite&
     COHORT_RETURN_IF_ERROR(DeleteCheckpoint(entry.directory));
   }
   COHORT_CRASH_POINT("chief.fresh.deleting");
-  return DeleteJournals(journal, may_write);
+  COHORT_RETURN_IF_ERROR(DeleteJournals(journal, may_write));
+  // Last: what is left without it cannot continue.
+  return DeleteStreamLog(checkpoint_dir, may_write);
 }
 
 absl::StatusOr<std::unique_ptr<JobDirectory>> JobDirectory::Take(Options options,

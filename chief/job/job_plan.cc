@@ -32,8 +32,13 @@ absl::StatusOr<JobPlan> JobPlan::Make(JobFile job, const DataOptions& options) {
   const auto opened = OpenTraining(options, &spec);
   COHORT_RETURN_IF_ERROR(at(opened.status(), "data.train"));
   const std::shared_ptr<const Dataset>& train = *opened;
-  plan.schedule_.train_records = train->num_records();
-  plan.train_data_ = train->fingerprint();
+  const bool is_stream = data->visitation() == v1::STREAM;
+  if (is_stream) {
+    plan.schedule_.stream = std::make_shared<StreamPlaces>(data->batch_size());
+  } else {
+    plan.schedule_.train_records = train->num_records();
+    plan.train_data_ = train->fingerprint();
+  }
   plan.AddWarnings("training data", *train);
   std::shared_ptr<const Dataset> validation_set;
   if (data->has_validation()) {
@@ -59,7 +64,7 @@ absl::StatusOr<JobPlan> JobPlan::Make(JobFile job, const DataOptions& options) {
   schedule.epochs = spec.fit().epochs();
   schedule.steps_per_closure = std::max<uint32_t>(1, spec.fit().steps_per_execution());
   schedule.batch_size = data->batch_size();
-  schedule.exactly_once = data->visitation() == v1::EXACTLY_ONCE;
+  schedule.exactly_once = data->visitation() == v1::EXACTLY_ONCE || is_stream;
   if (spec.evaluate().by_closures()) {
     schedule.validation_every_epochs = std::max<uint64_t>(1, spec.fit().validation_freq());
     schedule.validation_epochs.assign(spec.fit().validation_epochs().begin(),
@@ -81,6 +86,13 @@ absl::StatusOr<JobPlan> JobPlan::Make(JobFile job, const DataOptions& options) {
   return plan;
 }
 
+void JobPlan::AddStreamFiles(const std::vector<v1::StreamFile>& files, uint64_t end) {
+  for (const v1::StreamFile& file : files) schedule_.stream->Add(file);
+  schedule_.stream->Extend(end);
+}
+
+void JobPlan::EndStream() { schedule_.max_steps = schedule_.Limited(schedule_.stream->end()); }
+
 void JobPlan::AddWarnings(std::string_view data, const Dataset& dataset) {
   for (const std::string& warning : dataset.warnings()) {
     data_warnings_.push_back(fmt::format("warning: {}: {}", data, warning));
@@ -90,6 +102,7 @@ void JobPlan::AddWarnings(std::string_view data, const Dataset& dataset) {
 void JobPlan::SetClosuresPerStep(uint32_t closures) {
   if (closures == closures_per_step_) return;  // an elastic job starts its cluster again
   closures_per_step_ = closures;
+  schedule_.closures_per_step = closures;
   const v1::StrategySpec& strategy = spec().strategy();
   if (strategy.scale_learning_rate() != "linear") return;
   for (v1::OptimizerSpec& optimizer : model_.optimizers) {

@@ -59,6 +59,11 @@ class JobPlan {
   void SetEpochPlan(const v1::EpochPlan& plan);
   // `epochs`: how many the job has in all.
   void SetEpochs(uint64_t epochs) { schedule_.epochs = epochs; }
+  // Visitation stream: adds files of the stream's list, in its order. `end`: the places of the
+  // list, with those of files that have left it.
+  void AddStreamFiles(const std::vector<v1::StreamFile>& files, uint64_t end);
+  // No file will come: the training ends after those that were added.
+  void EndStream();
   // In the modes sync and bounded_staleness; 0: async.
   uint32_t closures_per_step() const { return closures_per_step_; }
   // Always the same number. `scale_learning_rate: linear` then multiplies the learning rates of

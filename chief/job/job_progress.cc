@@ -110,13 +110,14 @@ Progress JobProgress::ProgressOf(const CoordinatorState& state, uint64_t epoch, 
   const uint64_t done = state.steps - std::min(state.steps, epoch_begin);
   Progress progress;
   progress.epoch = epoch + 1;
-  progress.epochs = schedule_->epochs;
+  progress.epochs = schedule_->stream != nullptr ? 0 : schedule_->epochs;
   progress.step = std::min(done, schedule_->steps_per_epoch);
   progress.steps = schedule_->steps_per_epoch;
   progress.steps_per_second = rate;
   progress.metrics = ValuesOf(state.metrics);
   const uint64_t all = schedule_->steps();
-  if (pace_ > 0 && state.steps < all) {
+  const bool endless = schedule_->stream != nullptr && schedule_->max_steps == 0;
+  if (pace_ > 0 && state.steps < all && !endless) {
     progress.seconds_left = static_cast<double>(all - state.steps) / pace_;
   }
   return progress;

@@ -50,7 +50,7 @@ Lines WholeLife(const JobReport& r) {
   if (r.state.synchronous_steps > 0) {
     steps += fmt::format("{} synchronous, ", r.state.synchronous_steps);
   }
-  steps += Count(r.epochs, "epoch");
+  steps += Count(r.epochs, r.is_stream ? "window" : "epoch");
   if (r.examples > 0) steps += ", " + Count(r.examples, "example");
   lines.emplace_back("steps", steps);
   lines.emplace_back("mode", TextOf(r.state.mode));

@@ -26,6 +26,7 @@ namespace cohort {
 struct JobReport {
   // These cover the whole job.
   uint64_t epochs = 0;
+  bool is_stream = false;  // windows are counted instead of epochs
   uint64_t steps = 0;
   uint64_t examples = 0;                // 0: unknown, because workers read independently
   uint64_t updates = 0;                 // the versions of these tablets, summed

@@ -1,10 +1,12 @@
 #include "chief/job/job_runner.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <set>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "chief/job/ring_choice.h"
@@ -13,10 +15,12 @@
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/manifest.h"
 #include "common/cluster/replica_cluster.h"
+#include "common/data/stream_files.h"
 #include "common/graph/segments.h"
 #include "common/model/batch_text.h"
 #include "common/model/callbacks/averages.h"
 #include "common/model/device_check.h"
+#include "common/model/job_defaults.h"
 #include "common/model/strategies.h"
 #include "common/optimizers/optimizers.h"
 #include "common/placement/shard_plan.h"
@@ -30,6 +34,7 @@ namespace cohort {
 namespace {
 
 constexpr double kTaskTimeoutSeconds = 60;
+constexpr double kStreamWaitSeconds = 0.05;
 // In the checkpoint directory: the addresses of the replicas of an elastic job, one per line.
 constexpr char kReplicasLeftName[] = "replicas_left";
 
@@ -46,6 +51,17 @@ BestRule RuleOfJob(const v1::JobSpec& job) {
     }
   }
   return rule;
+}
+
+// The first place that a checkpoint of the directory may need.
+absl::StatusOr<uint64_t> OldestPosition(const std::string& directory) {
+  COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(directory));
+  std::optional<uint64_t> oldest;
+  for (const CheckpointEntry& entry : entries) {
+    COHORT_ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(entry.manifest));
+    oldest = std::min(oldest.value_or(PositionOf(manifest)), PositionOf(manifest));
+  }
+  return oldest.value_or(0);
 }
 
 }  // namespace
@@ -68,6 +84,7 @@ std::shared_ptr<ClusterCoordinator> JobRunner::coordinator() const {
 }
 
 absl::StatusOr<JobReport> JobRunner::Run() {
+  COHORT_RETURN_IF_ERROR(AwaitFirstFile());
   console_.SetActivity("reading its data");
   COHORT_ASSIGN_OR_RETURN(JobPlan plan, JobPlan::Make(options_.job, options_.data));
   plan_ = std::make_unique<JobPlan>(std::move(plan));
@@ -83,7 +100,91 @@ absl::StatusOr<JobReport> JobRunner::Run() {
   return outcome;
 }
 
+absl::Status JobRunner::AwaitFirstFile() {
+  const v1::DataSpec& data = options_.job.spec.data();
+  if (data.visitation() != v1::STREAM) return absl::OkStatus();
+  const std::string& end = data.stream().end();
+  const std::string wait = "waiting for files in " + StreamPlace(data.train());
+  while (!interrupted_) {
+    std::error_code ignored;
+    const bool ends = !end.empty() && std::filesystem::exists(options_.data.PathOf(end), ignored);
+    COHORT_ASSIGN_OR_RETURN(const auto files,
+                            ListStreamFiles(data.train(), data.stream(), options_.data));
+    if (ends || !files.empty()) return absl::OkStatus();
+    if (console_.activity() != wait) {
+      console_.SetActivity(wait);
+      console_.Print(wait);
+    }
+    const double poll = std::min(data.stream().poll_s(), 0.2);  // an interrupt is seen soon
+    std::this_thread::sleep_for(std::chrono::duration<double>(poll));
+  }
+  return Cancelled("interrupted while {}", wait);
+}
+
+absl::Status JobRunner::OpenStream() {
+  const v1::DataSpec& data = plan_->spec().data();
+  if (data.visitation() != v1::STREAM) return absl::OkStatus();
+  COHORT_ASSIGN_OR_RETURN(
+      auto list, StreamLog::Open({.directory = directory_->path(),
+                                  .batch_size = data.batch_size(),
+                                  .may_write = [this] { return directory_->lock()->Check(); }}));
+  plan_->AddStreamFiles(list->files(), list->next_place());
+  StreamWatch::Options options{.train = data.train(),
+                               .stream = data.stream(),
+                               .data = options_.data,
+                               .batch_size = data.batch_size(),
+                               .oldest_needed = [this]() -> absl::StatusOr<uint64_t> {
+                                 return OldestPosition(directory_->path());
+                               },
+                               .clock = options_.clock,
+                               .log = options_.log};
+  COHORT_ASSIGN_OR_RETURN(const auto newest, directory_->NewestManifest());
+  if (newest.has_value()) options.checkpointed = PositionOf(*newest);
+  auto watch = std::make_shared<StreamWatch>(std::move(options), std::move(list));
+  MutexLock lock(&mu_);
+  stream_ = std::move(watch);
+  return absl::OkStatus();
+}
+
+absl::Status JobRunner::UpdateStream() {
+  std::shared_ptr<StreamWatch> stream;
+  {
+    MutexLock lock(&mu_);
+    stream = stream_;
+  }
+  if (interrupted_) return Cancelled("interrupted");
+  const CoordinatorState state = coordinator()->state();
+  const bool idle =
+      state.queued + state.in_flight == 0 && state.next_place >= plan_->schedule().KnownEnd();
+  COHORT_ASSIGN_OR_RETURN(const StreamWatch::News news,
+                          stream->Take(state.steps, idle ? kStreamWaitSeconds : 0));
+  plan_->AddStreamFiles(news.files, 0);
+  if (news.ended) plan_->EndStream();
+  if (news.ended && plan_->schedule().stream->end() == 0) {
+    return InvalidArgument("the stream {} has ended without a record",
+                           StreamPlace(plan_->spec().data().train()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status JobRunner::CheckStreamList(const CoordinatorState& state) const {
+  const auto& stream = plan_->schedule().stream;
+  if (stream == nullptr || state.next_place <= stream->end()) return absl::OkStatus();
+  return WithExitCode(
+      FailedPrecondition("{} has trained {} steps, and the list of its stream's files, {}, has {}: "
+                         "put the list back, or give another checkpoint directory",
+                         directory_->path(), state.next_place, directory_->PathOf("stream"),
+                         stream->end()),
+      ExitCode::kConfig);
+}
+
 void JobRunner::EndCluster() {
+  std::shared_ptr<StreamWatch> stream;  // it uses the directory
+  {
+    MutexLock lock(&mu_);
+    stream = std::exchange(stream_, nullptr);
+  }
+  stream.reset();
   EndControl();
   if (const auto last = coordinator()) last->Close();  // the status page can still see it
   {
@@ -439,9 +540,15 @@ absl::StatusOr<JobReport> JobRunner::RunInDirectory() {
         std::make_unique<BestTracker>(std::move(rule), directory_.get(), &console_, options_.log);
   }
   callbacks_ = EpochCallbacks::Of(plan_->spec());
+  COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(OpenStream()));
   console_.SetActivity("starting the cluster");
   JobWalk::Options walk_options = MakeWalkOptions();
   COHORT_ASSIGN_OR_RETURN(ClusterCoordinator* const cluster, StartCluster(&walk_options));
+  COHORT_RETURN_IF_ERROR(CheckStreamList(cluster->state()));
+  if (plan_->schedule().stream != nullptr) {
+    walk_options.epochs.update = [this] { return UpdateStream(); };
+    walk_options.stream_place = StreamPlace(plan_->spec().data().train());
+  }
   const auto& from = directory_->continuation();
   COHORT_RETURN_IF_ERROR(
       controls_->ApplyEdits(from.has_value() ? from->changes : std::vector<KeyChange>(), cluster));
@@ -567,6 +674,7 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
   };
   options.on_committed = [this](const v1::Manifest& manifest) {
     if (best_ != nullptr) best_->keeper()->Committed(manifest);
+    NoteCheckpoint(manifest);
     // A checkpoint inside an epoch has metrics or closures of it.
     const bool at_end =
         manifest.chief().metrics_size() == 0 && manifest.chief().pending_size() == 0;
@@ -576,6 +684,12 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
     }
   };
   return options;
+}
+
+// Called on another thread.
+void JobRunner::NoteCheckpoint(const v1::Manifest& manifest) {
+  MutexLock lock(&mu_);
+  if (stream_ != nullptr) stream_->SetCheckpointed(PositionOf(manifest));
 }
 
 void JobRunner::CompleteManifest(v1::Manifest* manifest) const {
@@ -630,14 +744,17 @@ absl::StatusOr<ClusterCoordinator*> JobRunner::StartCluster(JobWalk::Options* wa
                       .batch_size = spec.data().batch_size(),
                       .features = model.features,
                       .exactly_once = plan_->schedule().exactly_once,
+                      .stream = plan_->schedule().stream != nullptr,
                       .seed = spec.seed(),
                       .data = &plan_->train_data()};
+  if (data.stream) data.data = nullptr;  // leases name the files
   COHORT_ASSIGN_OR_RETURN(walk->epochs.dataset,
                           cluster->CreatePerWorkerDataset(spec.data().train(), data));
   if (plan_->schedule().validation_records > 0) {
     data.name = "validation";
     data.features = model.eval_features;
     data.exactly_once = true;
+    data.stream = false;
     data.data = &plan_->validation_data();
     data.training = false;
     COHORT_ASSIGN_OR_RETURN(walk->validation.dataset,
@@ -661,6 +778,7 @@ absl::StatusOr<JobReport> JobRunner::MakeReport(const ClusterCoordinator& cluste
   report.epochs = report.state.epoch;
   report.steps = report.state.steps;
   const JobSchedule& schedule = plan_->schedule();
+  report.is_stream = schedule.stream != nullptr;
   if (schedule.exactly_once) report.examples = report.epochs * schedule.train_records;
   report.training = walk.training_metrics();
   report.validation = walk.validation_metrics();
@@ -773,6 +891,14 @@ JobStatus JobRunner::Status() const {
   status.epochs = asked.epochs;
   status.steps = asked.steps;
   if (asked.paused) status.activity = "paused";
+  {
+    MutexLock lock(&mu_);
+    if (stream_ != nullptr) status.stream = stream_->figures();
+  }
+  if (plan_->spec().data().visitation() == v1::STREAM) {
+    status.epochs = 0;
+    if (status.steps >= kEpochsOfStream) status.steps = 0;
+  }
   status.steps_per_second = console_.steps_per_second();
   if (status.activity != "paused") status.pace = console_.pace();
   if (const auto cluster = coordinator()) {

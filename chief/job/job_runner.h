@@ -21,6 +21,7 @@
 #include "chief/job/job_walk.h"
 #include "chief/job/metrics_log.h"
 #include "chief/job/run_events.h"
+#include "chief/job/stream_watch.h"
 #include "chief/job/weight_recorder.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -146,6 +147,14 @@ class JobRunner : public ControlledJob {
   // another kind.
   void ReportDifferences(const std::string& checkpoint);
   absl::StatusOr<JobReport> RunInDirectory();
+  // Visitation stream: waits for the first file, whose columns the plan needs.
+  absl::Status AwaitFirstFile();
+  // Reads the list of the stream's files, and begins to look for new ones.
+  absl::Status OpenStream();
+  // Adds new files to the schedule.
+  absl::Status UpdateStream();
+  // Errors: FailedPrecondition if the list lacks places that the cluster has done.
+  absl::Status CheckStreamList(const CoordinatorState& state) const;
   std::string LogDirectory() const;  // "": the job has none
   absl::Status OpenMetricsLog();
   // Begins what TensorBoard shows besides metrics.
@@ -156,6 +165,8 @@ class JobRunner : public ControlledJob {
   // Starts the cluster, and sets the options of `walk` that depend on it.
   absl::StatusOr<ClusterCoordinator*> StartCluster(JobWalk::Options* walk);
   JobWalk::Options MakeWalkOptions() const;
+  // A checkpoint is committed.
+  void NoteCheckpoint(const v1::Manifest& manifest);
   // Adds the fields that the coordinator does not know to a manifest. Called on another thread.
   void CompleteManifest(v1::Manifest* manifest) const;
   absl::StatusOr<JobReport> MakeReport(const ClusterCoordinator& cluster, const JobWalk& walk,
@@ -183,6 +194,8 @@ class JobRunner : public ControlledJob {
   std::unique_ptr<EpochCallbacks> callbacks_;  // null: without callbacks
   std::unique_ptr<RunEvents> events_;          // null: without the callback TensorBoard
   std::unique_ptr<WeightRecorder> weights_;    // null: if nothing of the weights is reported
+
+  std::shared_ptr<StreamWatch> stream_ ABSL_GUARDED_BY(mu_);  // null: the data is no stream
 
   std::atomic<bool> interrupted_{false};
   std::atomic<bool> has_directory_{false};  // it is locked, and its checkpoints are read

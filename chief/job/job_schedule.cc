@@ -1,6 +1,7 @@
 #include "chief/job/job_schedule.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace cohort {
 
@@ -9,10 +10,24 @@ uint32_t JobSchedule::StepsAt(uint64_t place) const {
   return static_cast<uint32_t>(std::min(wanted, EpochEndOf(place) - place));
 }
 
+uint64_t JobSchedule::KnownEnd() const {
+  if (stream == nullptr) return std::numeric_limits<uint64_t>::max();
+  const uint64_t end = stream->end();
+  if (end < first_place || (max_steps > 0 && end >= max_steps)) return end;
+  const uint64_t window = BeginOf(EpochOf(end));
+  const uint64_t whole =
+      uint64_t{std::max<uint32_t>(1, steps_per_closure)} * std::max<uint32_t>(1, closures_per_step);
+  return window + (end - window) / whole * whole;
+}
+
 std::vector<LeaseRange> JobSchedule::LeasesAt(uint64_t place, uint32_t steps) const {
   std::vector<LeaseRange> leases;
   if (!exactly_once) return leases;
   for (uint64_t p = place; p < place + steps; ++p) {
+    if (stream != nullptr) {
+      leases.push_back(stream->LeaseAt(p));
+      continue;
+    }
     const uint64_t epoch = EpochOf(p);
     const uint64_t begin = (p - BeginOf(epoch)) * batch_size;
     leases.push_back(

@@ -3,15 +3,18 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "chief/core/closure_spec.h"
+#include "chief/job/stream_places.h"
 
 namespace cohort {
 
 // The steps of a job: which place belongs to which epoch, and which records each closure reads.
 // Places number the training batches of the whole job from 0. The schedule is plain arithmetic, so
-// a restarted chief computes the same one.
+// a restarted chief computes the same one. The epochs of a stream are its windows: as many steps
+// each, of the places that the list of its files has (StreamLog).
 struct JobSchedule {
   uint64_t epochs = 0;
   uint64_t steps_per_epoch = 0;
@@ -30,6 +33,10 @@ struct JobSchedule {
   uint64_t first_epoch = 0;
   uint64_t first_place = 0;
 
+  // Visitation stream: the places that are known so far; null for other data.
+  std::shared_ptr<StreamPlaces> stream;
+  uint32_t closures_per_step = 0;  // sync and bounded_staleness; 0: async
+
   // Returns the steps of the whole job.
   uint64_t steps() const { return Limited(BeginOf(std::max(epochs, first_epoch))); }
   // Returns the first place of an epoch, which is not before first_epoch.
@@ -43,7 +50,12 @@ struct JobSchedule {
   // Returns where the training of an epoch ends: before its last place if the job ends there.
   uint64_t EndOf(uint64_t epoch) const { return Limited(BeginOf(epoch + 1)); }
   bool EndsInside(uint64_t epoch) const { return EndOf(epoch) < BeginOf(epoch + 1); }
-  uint64_t EpochEndOf(uint64_t place) const { return EndOf(EpochOf(place)); }
+  // Returns the end of the places that may be scheduled with this one: that of its epoch, or of the
+  // known places of a stream.
+  uint64_t EpochEndOf(uint64_t place) const { return std::min(EndOf(EpochOf(place)), KnownEnd()); }
+  // Returns the end of the places that can be scheduled now. In a stream which has not ended they
+  // make whole closures and whole synchronous steps: the rest waits for the next file.
+  uint64_t KnownEnd() const;
   // Returns the steps of the closure at a place: steps_per_closure, fewer at the end of an epoch.
   uint32_t StepsAt(uint64_t place) const;
   // Returns the records of each step of the closure at a place; none if closures have no leases.

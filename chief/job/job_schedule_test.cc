@@ -38,6 +38,60 @@ TEST_CASE("a job that is asked for fewer epochs than it has done has no steps le
   CHECK(less.steps() == 20);
 }
 
+v1::StreamFile FileAt(uint64_t first_block, uint64_t first_place,
+                      const std::vector<uint64_t>& records) {
+  v1::StreamFile file;
+  file.set_path("a.csv");
+  file.set_head(3);
+  file.set_first_block(first_block);
+  file.set_first_place(first_place);
+  for (const uint64_t n : records) {
+    file.add_block_records(n);
+    file.add_block_bytes(10 * n);
+    file.set_places(file.places() + (n + 4) / 5);
+  }
+  return file;
+}
+
+TEST_CASE("the places of a stream are known up to whole closures, or to its end") {
+  JobSchedule schedule{.epochs = 1000,
+                       .steps_per_epoch = 20,
+                       .steps_per_closure = 3,
+                       .batch_size = 5,
+                       .stream = std::make_shared<StreamPlaces>(5)};
+  CHECK(schedule.KnownEnd() == 0);
+  schedule.stream->Add(FileAt(0, 0, {10, 7}));
+  CHECK(schedule.KnownEnd() == 3);
+  schedule.stream->Add(FileAt(2, 4, {50, 48}));
+  CHECK(schedule.stream->end() == 24);
+  CHECK(schedule.KnownEnd() == 23);  // a window and a closure
+  CHECK(schedule.StepsAt(18) == 2);  // the window ends
+  CHECK(schedule.EpochEndOf(20) == 23);
+  schedule.closures_per_step = 2;
+  CHECK(schedule.KnownEnd() == 20);
+  schedule.max_steps = 24;  // the stream has ended
+  CHECK(schedule.KnownEnd() == 24);
+  CHECK(schedule.EndsInside(1));
+  CHECK(schedule.StepsAt(23) == 1);
+
+  const auto leases = schedule.LeasesAt(2, 3);
+  REQUIRE(leases.size() == 3);
+  CHECK(leases[0].epoch == 1);
+  CHECK(leases[0].part->begin() == 103);
+  CHECK(leases[0].part->end() == 173);
+  CHECK(leases[1].begin == 5);
+  CHECK(leases[1].end == 7);
+  CHECK(leases[2].epoch == 2);
+  CHECK(leases[2].begin == 0);
+  CHECK(leases[2].part->begin() == 3);
+  CHECK(schedule.LeasesAt(23, 1)[0].end == 48);
+  // A list whose first files were removed.
+  StreamPlaces later(5);
+  later.Add(FileAt(7, 30, {5}));
+  CHECK(later.LeaseAt(29).part == nullptr);
+  CHECK(later.LeaseAt(30).epoch == 7);
+}
+
 TEST_CASE("the last step of a job ends its last epoch early") {
   const JobSchedule schedule{.epochs = 4,
                              .steps_per_epoch = 10,

@@ -1,5 +1,7 @@
 #include "chief/job/job_walk.h"
 
+#include <utility>
+
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
 
@@ -17,6 +19,7 @@ JobWalk::JobWalk(const Environment& environment, const Options& options)
       learning_rate_(options.learning_rate),
       ends_for_lost_server_(options.ends_for_lost_server),
       ends_with_other_weights_(options.ends_with_other_weights),
+      stream_place_(options.stream_place),
       policy_(options.checkpoints, env_.clock),
       epochs_(env_.cluster, env_.schedule, env_.clock, options.epochs),
       validation_(env_.cluster, env_.schedule, env_.clock, options.validation, env_.console,
@@ -53,11 +56,14 @@ absl::Status JobWalk::TakeFirstCheckpoint() {
   if (continued_) {
     const uint64_t all = env_.schedule->steps();
     const bool more = state.epoch > env_.schedule->epochs || state.steps > all;
+    const bool endless = env_.schedule->stream != nullptr && env_.schedule->max_steps == 0;
     env_.console->Print(
-        more ? fmt::format("{} has done {} steps, more than the {} that it is asked for now: it is "
-                           "finished",
-                           job_name_, state.steps, all)
-             : fmt::format("continuing {} at step {} of {}", job_name_, state.steps, all));
+        endless ? fmt::format("continuing {} at step {}", job_name_, state.steps)
+        : more
+            ? fmt::format("{} has done {} steps, more than the {} that it is asked for now: it is "
+                          "finished",
+                          job_name_, state.steps, all)
+            : fmt::format("continuing {} at step {} of {}", job_name_, state.steps, all));
     return absl::OkStatus();
   }
   while (true) {
@@ -99,11 +105,17 @@ bool JobWalk::LacksValidation(const CoordinatorState& state) const {
 absl::Status JobWalk::TrainEpoch(uint64_t epoch) {
   COHORT_RETURN_IF_ERROR(epochs_.Run(epoch, [&](const CoordinatorState& state) {
     CheckpointIfDue(state);
+    ShowWait(state);
     progress_.Update(state, epoch);
     return CheckFinite(state, epoch);
   }));
+  const bool ends_inside = env_.schedule->EndsInside(epoch);
+  if (ends_inside && env_.cluster->state().next_place == env_.schedule->BeginOf(epoch)) {
+    ended_inside_ = true;  // a stream has ended with the window before
+    return absl::OkStatus();
+  }
   ShowEpoch(epoch);
-  if (env_.schedule->EndsInside(epoch)) return EndInside(epoch);
+  if (ends_inside) return EndInside(epoch);
   if (env_.callbacks != nullptr) return CloseWithCallbacks(epoch);
   COHORT_RETURN_IF_ERROR(env_.cluster->EndEpoch(/*record=*/nullptr));
   // A checkpoint before the validation would be written again with the figure. Nothing is trained
@@ -112,6 +124,20 @@ absl::Status JobWalk::TrainEpoch(uint64_t epoch) {
   if (!after) COHORT_RETURN_IF_ERROR(CheckpointEpoch(epoch + 1));
   COHORT_RETURN_IF_ERROR(Validate(epoch + 1));
   return after ? CheckpointEpoch(epoch + 1) : absl::OkStatus();
+}
+
+void JobWalk::ShowWait(const CoordinatorState& state) {
+  if (env_.schedule->stream == nullptr) return;
+  const uint64_t most = env_.schedule->max_steps;
+  const bool waits = state.queued + state.in_flight == 0 &&
+                     state.next_place >= env_.schedule->KnownEnd() &&
+                     (most == 0 || state.next_place < most);
+  if (waits == std::exchange(waits_for_files_, waits)) return;
+  if (!waits) return env_.console->SetActivity("training");
+  const std::string wait = fmt::format("waiting for files in {}", stream_place_);
+  env_.console->SetActivity(wait);
+  env_.console->Print(wait);
+  env_.log->Info("waiting_for_files", {{"place", stream_place_}, {"step", state.steps}});
 }
 
 void JobWalk::ShowEpoch(uint64_t epoch) {
@@ -172,8 +198,12 @@ absl::Status JobWalk::ApplyBetweenEpochs() {
 // The epoch stays open: a job that is given more steps continues in it.
 absl::Status JobWalk::EndInside(uint64_t epoch) {
   if (env_.schedule->validates()) COHORT_RETURN_IF_ERROR(ValidateState(epoch + 1, epoch));
-  env_.console->Print(fmt::format("`fit.max_steps` ends the training at step {}, inside epoch {}",
-                                  env_.schedule->max_steps, epoch + 1));
+  env_.console->Print(
+      env_.schedule->stream != nullptr
+          ? fmt::format("the training ends at step {}, inside window {}", env_.schedule->max_steps,
+                        epoch + 1)
+          : fmt::format("`fit.max_steps` ends the training at step {}, inside epoch {}",
+                        env_.schedule->max_steps, epoch + 1));
   ended_inside_ = true;
   return absl::OkStatus();
 }
@@ -314,7 +344,7 @@ absl::Status JobWalk::Recover(const absl::Status& error) {
   COHORT_RETURN_IF_ERROR(rollbacks_.Count(env_.cluster->newest_checkpoint(), error, lost));
   FindBestAgain();
   RecallEpochs(env_.cluster->History());
-  ended_inside_ = false;
+  ended_inside_ = waits_for_files_ = false;
   env_.console->SetActivity("training");
   epochs_.TakeUnfinished();
   // The server may be lost again; RollbackLimit ends that.

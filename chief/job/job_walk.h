@@ -54,6 +54,7 @@ class JobWalk {
     bool ends_for_lost_server = false;
     // The last checkpoint has averages, and validations use the values of the variables.
     bool ends_with_other_weights = false;
+    std::string stream_place;  // where the files of a stream appear: "in/*.csv"
   };
   // True for the error of a lost server.
   static bool NamesLostServer(const absl::Status& status);
@@ -93,6 +94,8 @@ class JobWalk {
   absl::Status TakeFirstCheckpoint();
   absl::Status Train();
   absl::Status TrainEpoch(uint64_t epoch);
+  // Tells that the workers wait for files of a stream, or that they do not any more.
+  void ShowWait(const CoordinatorState& state);
   // Shows the metrics of an epoch, or of its part up to `max_steps`.
   void ShowEpoch(uint64_t epoch);
   // The callbacks have not seen the epoch: validates, lets them decide, and ends it.
@@ -142,6 +145,7 @@ class JobWalk {
   const std::optional<double> learning_rate_;  // Options::learning_rate
   const bool ends_for_lost_server_;
   const bool ends_with_other_weights_;
+  const std::string stream_place_;
   CheckpointPolicy policy_;
   EpochRunner epochs_;
   Validation validation_;
@@ -150,6 +154,7 @@ class JobWalk {
   std::vector<MetricState> training_metrics_;
   bool continued_ = false;
   bool ended_inside_ = false;  // EndInside is done
+  bool waits_for_files_ = false;
 };
 
 }  // namespace cohort

@@ -62,7 +62,9 @@ struct ProtocolVersion {
 //         refuses older tasks for a job that has `communication: ring`. Servers report progress
 //         (TaskProgress), and share the memory of a machine or of a control group. Long messages of
 //         control streams travel in pieces between ends that both ask for it
-inline constexpr ProtocolVersion kProtocolVersion{2, 4};
+//   2.5   tables without bounds: an older server refuses their layout. Leases of streams name parts
+//         of files: an older worker refuses the lease
+inline constexpr ProtocolVersion kProtocolVersion{2, 5};
 // The first one whose chief takes reports of progress.
 inline constexpr ProtocolVersion kProgressProtocol{2, 4};
 // The first one that knows rings as they are now.

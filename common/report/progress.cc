@@ -54,7 +54,8 @@ std::string FormatSeconds(double seconds) {
 }
 
 std::string FormatProgress(const Progress& p) {
-  std::string line = fmt::format("epoch {}/{} ", p.epoch, p.epochs);
+  std::string line = p.epochs > 0 ? fmt::format("epoch {}/{} ", p.epoch, p.epochs)
+                                  : fmt::format("window {} ", p.epoch);
   if (p.steps > 0) {
     line += fmt::format("[{}] {}/{}", Bar(p.step, p.steps), p.step, p.steps);
   } else {

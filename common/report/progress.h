@@ -13,8 +13,8 @@ namespace cohort {
 
 // The position of a job.
 struct Progress {
-  uint64_t epoch = 0;  // from 1
-  uint64_t epochs = 0;
+  uint64_t epoch = 0;           // from 1
+  uint64_t epochs = 0;          // 0: the windows of a stream, which are counted instead
   uint64_t step = 0;            // completed in this epoch
   uint64_t steps = 0;           // in this epoch; 0: unknown
   double steps_per_second = 0;  // 0: unknown

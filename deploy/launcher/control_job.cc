@@ -97,6 +97,24 @@ std::string MetricsText(const json& metrics) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+std::string StreamText(const json& stream) {
+  const auto number = [&stream](const char* key) { return stream.value(key, uint64_t{0}); };
+  std::string text =
+      fmt::format("{:<11} {} done, {} in work, {} waiting in {}{}\n", "files", number("files_done"),
+                  number("files_in_work"), number("files_waiting"), stream.value("place", ""),
+                  stream.value("ended", false) ? "; no file will come" : "");
+  text += fmt::format("{:<11} {} records, {} bytes", "lag", number("records_waiting"),
+                      number("bytes_waiting"));
+  if (number("files_not_counted") > 0) {
+    text += fmt::format(", of {} files without a count of records", number("files_not_counted"));
+  }
+  if (number("files_waiting") > 0) {
+    text += fmt::format(", the oldest file {}",
+                        FormatSeconds(stream.value("oldest_waiting_seconds", 0.0)));
+  }
+  return text + "\n";
+}
+
 std::string StatusText(const json& s) {
   const auto number = [&s](const char* key) { return s.value(key, uint64_t{0}); };
   std::string text;
@@ -107,13 +125,17 @@ std::string StatusText(const json& s) {
   line("activity", s.value("activity", ""));
   if (s.contains("step")) {
     const bool knows_end = s.contains("seconds_left") && s["seconds_left"].is_number();
+    const auto count = [&](const char* what, const char* key, const char* all) {
+      return number(all) > 0 ? fmt::format("{} {} of {}", what, number(key), number(all))
+                             : fmt::format("{} {}", what, number(key));
+    };
     line("progress",
-         fmt::format(
-             "epoch {} of {}, step {} of {}, {:.1f} steps/s{}", number("epoch"), number("epochs"),
-             number("step"), number("steps"), s.value("steps_per_second", 0.0),
-             knows_end ? fmt::format(", {} left",
-                                     FormatSeconds(std::ceil(s["seconds_left"].get<double>())))
-                       : ""));
+         fmt::format("{}, {}, {:.1f} steps/s{}",
+                     count(s.contains("stream") ? "window" : "epoch", "epoch", "epochs"),
+                     count("step", "step", "steps"), s.value("steps_per_second", 0.0),
+                     knows_end ? fmt::format(", {} left", FormatSeconds(std::ceil(
+                                                              s["seconds_left"].get<double>())))
+                               : ""));
     if (s.contains("learning_rate") && s["learning_rate"].is_number()) {
       line("rate", fmt::format("{:.6g}", s["learning_rate"].get<double>()));
     }
@@ -123,6 +145,7 @@ std::string StatusText(const json& s) {
     line("servers", TasksText("ps", s.value("servers", json::array())));
     line("closures", fmt::format("{} wait, {} run", number("queued"), number("in_flight")));
   }
+  if (s.contains("stream")) text += StreamText(s["stream"]);
   line("checkpoint", s.value("newest_checkpoint", ""));
   line("waits", s.value("waiting_for", ""));
   return text;

@@ -43,6 +43,11 @@ absl::StatusOr<std::unique_ptr<LocalSteps>> LocalSteps::Open(const std::string& 
     steps->dataset_ = *std::move(dataset);
     COHORT_RETURN_IF_ERROR(CheckInputs(job, *steps->dataset_));
     COHORT_RETURN_IF_ERROR(StepsPerEpoch(job, steps->dataset_->num_records()).status());
+    if (steps->dataset_->num_records() < job.spec.data().batch_size()) {
+      return InvalidArgument(
+          "the first file of the stream has {} records, fewer than a batch of {}",
+          steps->dataset_->num_records(), job.spec.data().batch_size());
+    }
     features = steps->dataset_->features();
   } else if (absl::IsNotFound(opened)) {
     steps->no_data_ = std::string(opened.message());

@@ -1,0 +1,259 @@
+#!/usr/bin/env python3
+"""A job trains on files that appear while it runs, and reads each record once, whatever dies.
+
+The model counts the records: each one adds exactly 1 to the row of its id, because the loss is the absolute error of
+a label that no prediction reaches, and the optimizer is SGD with rate 1. A synchronous step has the mean of its
+closures, and the rate is their number. The last checkpoint shows the counts.
+"""
+import collections
+import json
+import os
+import signal
+import struct
+import subprocess
+
+import real_cluster
+from real_cluster import SCALE, DirectoryTestCase, children, dies_with_parent, program, run, until
+from safetensors_files import checkpoints, tensors
+
+IDS = 6000
+JOB = """
+name: endless
+seed: 1
+model:
+  sequential:
+    - Input: {shape: [1], dtype: int64, feature: id}
+    - Embedding: {name: seen, input_dim: %d, output_dim: 1, embeddings_initializer: zeros}
+    - Flatten
+compile:
+  loss: {MeanAbsoluteError: {reduction: sum}}
+  optimizer: {SGD: {learning_rate: %d}}
+data:
+  batch_size: 8
+  visitation: stream
+  stream: {poll_s: 0.1, end: in/END%s}
+  train:
+    csv: {path: "in/*.csv"}
+    label: far
+fit: {steps_per_epoch: 52%s}
+strategy: {%s}
+checkpoint: {directory: checkpoints, every_steps: 30}
+"""
+SHARDS = "partitioner: {FixedShards: {num_shards: 2}}"
+
+
+class StreamCase(DirectoryTestCase):
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.path("in"))
+        self.records = 0
+        self.files = 0
+        self.steps = 0  # those that the complete files have
+        self.process = None
+
+    def rows(self, count):
+        first, self.records = self.records, self.records + count
+        self.assertLessEqual(self.records, IDS)
+        return "id,far\n" + "".join("%d,1000000\n" % i for i in range(first, first + count))
+
+    def name(self):
+        self.files += 1
+        return "in/part-%04d.csv" % self.files
+
+    def add(self, count, name=None):
+        """A complete file that appears by rename."""
+        path = self.path(name or self.name())
+        self.write("in/.new", self.rows(count))
+        os.rename(self.path("in/.new"), path)
+        self.steps += -(-count // 8)
+        return path
+
+    def end(self):
+        self.write("in/END", "")
+
+    def start(self, command, strategy=SHARDS, stream="", fit="", rate=1):
+        job = self.write("job.yaml", JOB % (IDS, rate, stream, fit, strategy))
+        with open(self.path("out"), "a") as out:
+            self.process = subprocess.Popen(
+                dies_with_parent([program("cohort"), *command.split(), "--run_dir", self.path("run"), job]),
+                stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                env={**os.environ, "COHORT_DATA_DIR": self.directory})
+        self.addCleanup(self.process.kill)
+
+    def out(self):
+        with open(self.path("out"), encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def ctl(self, *arguments):
+        return run([program("cohort"), "ctl", self.path("run"), *arguments])
+
+    def status(self):
+        done = self.ctl("status", "--json")
+        return json.loads(done.stdout) if done.returncode == 0 else {}
+
+    def until(self, condition):
+        def held():
+            self.assertIsNone(self.process.poll(), self.out())
+            return condition(self.status())
+        return until(lambda: json.dumps(self.status()) + self.out()[-3000:], held)
+
+    def read_all(self, closures_per_step=1):
+        """Waits until the workers wait for files; returns the status."""
+        last = self.steps - (closures_per_step - 1)
+        return self.until(lambda s: s.get("activity", "").startswith("waiting for files") and s["step"] >= last and s)
+
+    def ended(self, code=0):
+        self.assertEqual(self.process.wait(timeout=90 * SCALE), code, self.out())
+
+    def counts(self):
+        found = tensors(checkpoints(self.path("run/checkpoints"))[-1])
+        (_, data), = [value for name, value in found.items() if name.startswith("seen/embeddings")]
+        return struct.unpack("<%df" % IDS, data)
+
+    def check_counts(self, short=0, rate=1):
+        """Each record was read once. The last step has `short` closures, 0: all, so its mean is of fewer records."""
+        self.assertGreater(self.records, 0)
+        counts = self.counts()
+        self.assertEqual(set(counts[self.records:]), {0.0})
+        found = collections.Counter(round(count, 5) for count in counts[:self.records])
+        last = {round(rate / short, 5): 8 * short} if short else {}
+        self.assertEqual(found, {1.0: self.records - 8 * short, **last})
+
+
+class Kills(StreamCase):
+    """Real processes: each kind of task is killed while files are added."""
+
+    def kill(self, name):
+        os.kill(children(self.process.pid, name)[0], signal.SIGKILL)
+
+    def storm(self, strategy, closures_per_step=1):
+        # A synchronous step weighs its closures by their records: whole batches count records.
+        whole = 8 if closures_per_step > 1 else 1
+        for count in (100, 3, 41):
+            self.add(-(-count // whole) * whole)
+        self.start("local --ps 2 --workers 2 --restart", strategy, rate=closures_per_step)
+        self.until(lambda s: s.get("step", 0) > 3)
+        # A file that is being written under another name, while later ones appear.
+        late = self.path("in/part-0000.csv.tmp")
+        rows = self.rows(120)
+        with open(late, "w") as f:
+            f.write(rows[:500])
+            f.flush()
+            for task in ("cohort-worker", "cohort-ps", "cohort-chief", "cohort-worker", "cohort-ps", "cohort-chief"):
+                before = self.until(lambda s: s.get("step"))
+                self.add(-(-150 // whole) * whole)
+                self.add(-(-4 // whole) * whole)
+                self.until(lambda s: s.get("step", 0) >= before + 6)
+                self.kill(task)
+                self.add(-(-170 // whole) * whole)
+            self.read_all(closures_per_step)
+            f.write(rows[500:])
+        os.rename(late, late[:-len(".tmp")])
+        self.steps += 15
+        self.read_all(closures_per_step)
+        self.end()
+        self.ended()
+        self.check_counts(short=self.steps % closures_per_step, rate=closures_per_step)
+        self.assertRegex(self.out(), r"[1-9][0-9]* rollbacks?")
+        self.assertRegex(self.out(), "2 chief restarts")
+
+    def test_async(self):
+        self.storm(SHARDS)
+
+    def test_sync(self):
+        self.storm(SHARDS + ", mode: sync, closures_per_step: 4", 4)
+
+
+class Files(StreamCase):
+    """One process."""
+
+    def test_status_and_continuation(self):
+        self.start("local --ps 1 --workers 2")
+        # No file is there: the job waits for the first one.
+        until(self.out, lambda: "waiting for files in in/*.csv" in self.out())
+        first = [self.add(100), self.add(37)]
+        status = self.read_all()
+        self.assertEqual(status["stream"]["place"], "in/*.csv")
+        self.assertEqual(status["stream"]["files_done"] + status["stream"]["files_in_work"], 2)
+        text = self.ctl("status").stdout
+        self.assertRegex(text, r"activity +waiting for files in in/\*\.csv")
+        self.assertRegex(text, r"progress +window 1, step 18, ")
+        self.assertRegex(text, r"files +0 done, 2 in work, 0 waiting in in/\*\.csv\nlag +0 records, 0 bytes")
+        self.assertEqual(self.ctl("checkpoint").returncode, 0)
+        self.assertRegex(self.ctl("status").stdout, r"files +2 done, 0 in work, 0 waiting")
+        self.assertEqual(self.ctl("stop").returncode, 0)
+        self.ended(79)
+        # What is done may be removed. The job continues with the next file.
+        for path in first:
+            os.remove(path)
+        self.add(500)
+        self.start("local --ps 1 --workers 2")
+        self.read_all()
+        self.end()
+        self.ended()
+        self.check_counts()
+        out = self.out()
+        self.assertIn("continuing endless at step 18", out)
+        self.assertRegex(out, r"(?m)^window 1 \[=+\] 52/52, ")
+        with open(self.path("run/logs/metrics.jsonl"), encoding="utf-8") as f:
+            lines = [json.loads(line) for line in f]
+        windows = [line for line in lines if line["set"] == "train" and line["kind"] == "epoch"]
+        self.assertEqual([(line["epoch"], line["step"]) for line in windows], [(1, 52), (2, 81)])
+
+    def test_max_steps_ends_the_training(self):
+        self.add(800)
+        self.start("train", "", fit=", max_steps: 60, steps_per_execution: 7")
+        self.ended()
+        self.assertEqual(sum(self.counts()), 480)
+        self.assertEqual(set(self.counts()), {0.0, 1.0})
+
+    def test_a_done_marker_completes_a_file(self):
+        self.add(40)
+        self.write("in/part-0001.csv.done", "")
+        self.start("train", "", stream=", done_marker: true")
+        growing = self.path("in/part-0002.csv")
+        rows = self.rows(80)
+        with open(growing, "w") as f:
+            f.write(rows[:300])
+            f.flush()
+            self.assertEqual(self.read_all()["step"], 5)
+            f.write(rows[300:])
+        self.write("in/part-0002.csv.done", "")
+        self.until(lambda s: s.get("step", 0) == 15)
+        self.end()
+        self.ended()
+        self.check_counts()
+
+    def test_a_file_that_grows_is_an_error_that_names_it(self):
+        path = self.add(40)
+        self.start("train", "")
+        self.read_all()
+        with open(path, "a") as f:
+            f.write("1,1000000\n")
+        self.ended(66)
+        self.assertIn("%s: has changed since the stream took it" % path, self.out())
+
+    def test_a_file_that_is_removed_too_early_is_an_error_that_names_it(self):
+        path = self.add(40)
+        self.start("train", "")
+        self.read_all()
+        os.remove(path)
+        self.ended(66)
+        self.assertIn("%s: was removed before a checkpoint had all of its records" % path, self.out())
+
+    def test_another_batch_size_is_refused(self):
+        self.add(40)
+        self.start("train", "")
+        self.read_all()
+        self.assertEqual(self.ctl("stop").returncode, 0)
+        self.ended(79)
+        with open(self.path("job.yaml"), encoding="utf-8") as f:
+            job = self.write("other.yaml", f.read().replace("batch_size: 8", "batch_size: 9"))
+        done = run([program("cohort"), "train", "--run_dir", self.path("run"), job],
+                   environment={"COHORT_DATA_DIR": self.directory})
+        self.assertEqual(done.returncode, 78, done.stderr)
+        self.assertRegex(done.stdout + done.stderr, "cut into batches of 8 records")
+
+
+if __name__ == "__main__":
+    real_cluster.main(globals())
