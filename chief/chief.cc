@@ -83,6 +83,7 @@ void Chief::AddMetrics() {
     const auto coordinator = runner_->coordinator();
     return coordinator == nullptr ? std::nullopt : std::optional(coordinator->state());
   });
+  AddStreamMetrics(&registry_, [this] { return runner_->stream(); });
 }
 
 std::string Chief::StatusText() const {

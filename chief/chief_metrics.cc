@@ -137,4 +137,23 @@ void AddChiefMetrics(MetricsRegistry* registry, int workers, int servers,
   for (int i = 0; i < servers; ++i) AddTaskMetric(add, {Role::kPs, i}, &State::server_reports);
 }
 
+void AddStreamMetrics(MetricsRegistry* registry,
+                      std::function<std::optional<StreamFigures>()> figures) {
+  auto copy = std::make_shared<StreamFigures>();
+  registry->AddPreparation(
+      [copy, figures = std::move(figures)] { *copy = figures().value_or(StreamFigures()); });
+  const auto add = [&](const char* name, const char* help, auto field) {
+    registry->AddCallback(name, help,
+                          [copy, field] { return static_cast<double>(copy.get()->*field); }, {});
+  };
+  add("cohort_chief_stream_files_waiting", "Complete files of which no record is read.",
+      &StreamFigures::files_waiting);
+  add("cohort_chief_stream_records_waiting", "Records of counted files that are not read.",
+      &StreamFigures::records_waiting);
+  add("cohort_chief_stream_bytes_waiting", "Bytes of complete files that are not read.",
+      &StreamFigures::bytes_waiting);
+  add("cohort_chief_stream_oldest_waiting_seconds", "Age of the oldest waiting file.",
+      &StreamFigures::oldest_waiting_seconds);
+}
+
 }  // namespace cohort

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "chief/api/coordinator_state.h"
+#include "chief/job/job_control.h"
 #include "common/base/metrics.h"
 
 namespace cohort {
@@ -14,6 +15,10 @@ namespace cohort {
 // the cluster has not started, and the metrics are 0.
 void AddChiefMetrics(MetricsRegistry* registry, int workers, int servers,
                      std::function<std::optional<CoordinatorState>()> state);
+
+// Adds how far the job is behind its stream. nullopt: it has none, and the metrics are 0.
+void AddStreamMetrics(MetricsRegistry* registry,
+                      std::function<std::optional<StreamFigures>()> figures);
 
 }  // namespace cohort
 

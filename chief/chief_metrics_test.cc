@@ -8,6 +8,17 @@ namespace {
 
 using Catch::Contains;
 
+TEST_CASE("a scrape shows how far the job is behind its stream") {
+  MetricsRegistry registry;
+  std::optional<StreamFigures> figures;
+  AddStreamMetrics(&registry, [&] { return figures; });
+  CHECK_THAT(registry.Text(), Contains("\ncohort_chief_stream_files_waiting 0\n"));
+  figures = StreamFigures{.files_waiting = 3, .records_waiting = 70, .oldest_waiting_seconds = 2.5};
+  CHECK_THAT(registry.Text(), Contains("\ncohort_chief_stream_files_waiting 3\n"));
+  CHECK_THAT(registry.Text(), Contains("\ncohort_chief_stream_records_waiting 70\n"));
+  CHECK_THAT(registry.Text(), Contains("\ncohort_chief_stream_oldest_waiting_seconds 2.5\n"));
+}
+
 TEST_CASE("a scrape takes one copy of the chief's state, however many tasks there are") {
   const int tasks = GENERATE(1, 500);
   MetricsRegistry registry;

@@ -89,6 +89,7 @@ absl::StatusOr<JobReport> JobRunner::Run() {
   COHORT_ASSIGN_OR_RETURN(JobPlan plan, JobPlan::Make(options_.job, options_.data));
   plan_ = std::make_unique<JobPlan>(std::move(plan));
   controls_ = std::make_unique<JobControls>(plan_.get(), &console_);
+  has_plan_ = true;
   for (const std::string& warning : plan_->data_warnings()) console_.Print(warning);
   std::set<int> workers;
   for (const auto& [index, address] : cluster_.tasks(Role::kWorker)) workers.insert(index);
@@ -883,18 +884,22 @@ absl::StatusOr<std::shared_ptr<ClusterCoordinator>> JobRunner::RunningCluster() 
   return FailedPrecondition("the job does not train yet: it is {}", activity());
 }
 
+std::optional<StreamFigures> JobRunner::stream() const {
+  MutexLock lock(&mu_);
+  if (stream_ == nullptr) return std::nullopt;
+  return stream_->figures();
+}
+
 JobStatus JobRunner::Status() const {
   JobStatus status;
-  status.job = plan_->spec().name();
+  status.job = options_.job.spec.name();
   status.activity = activity();
+  if (!has_plan_) return status;
   const JobControls::Asked asked = controls_->asked();
   status.epochs = asked.epochs;
   status.steps = asked.steps;
   if (asked.paused) status.activity = "paused";
-  {
-    MutexLock lock(&mu_);
-    if (stream_ != nullptr) status.stream = stream_->figures();
-  }
+  status.stream = stream();
   if (plan_->spec().data().visitation() == v1::STREAM) {
     status.epochs = 0;
     if (status.steps >= kEpochsOfStream) status.steps = 0;

@@ -91,6 +91,8 @@ class JobRunner : public ControlledJob {
   // The text of /readyz: "" when the job has its directory and knows what it continues, else what
   // it is doing. It does not wait for the tasks. Thread-safe.
   std::string Readiness() const { return has_directory_ ? "" : activity(); }
+  // How far it has read its stream; nullopt: it has none, or has not begun. Thread-safe.
+  std::optional<StreamFigures> stream() const;
   // What it waits for, as of the last report; "": nothing. Thread-safe.
   std::string waiting_for() const { return console_.waiting_for(); }
 
@@ -198,6 +200,7 @@ class JobRunner : public ControlledJob {
   std::shared_ptr<StreamWatch> stream_ ABSL_GUARDED_BY(mu_);  // null: the data is no stream
 
   std::atomic<bool> interrupted_{false};
+  std::atomic<bool> has_plan_{false};       // plan_ and controls_ are there
   std::atomic<bool> has_directory_{false};  // it is locked, and its checkpoints are read
   std::atomic<bool> started_{false};
   mutable Mutex mu_;

@@ -31,7 +31,15 @@ StreamReader::~StreamReader() = default;
 
 absl::StatusOr<StreamReader::Opened> StreamReader::Open(const v1::FilePart& part) const {
   const PartDataset of_part(*spec_, part, data_);
-  COHORT_ASSIGN_OR_RETURN(const auto dataset, Dataset::Open(*of_part.spec, of_part.options));
+  const auto opened_part = Dataset::Open(*of_part.spec, of_part.options);
+  if (!opened_part.ok() && part.begin() > part.head()) {
+    return Annotate(opened_part.status(),
+                    fmt::format("the part of {} from byte {} on, where lines and records are "
+                                "counted from",
+                                part.path(), part.begin()));
+  }
+  COHORT_RETURN_IF_ERROR(opened_part.status());
+  const std::shared_ptr<const Dataset>& dataset = *opened_part;
   if (dataset->num_records() != part.records()) {
     return InvalidArgument("{}: bytes [{}, {}) have {} records here and {} at the chief",
                            part.path(), part.begin(), part.end(), dataset->num_records(),

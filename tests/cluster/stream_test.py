@@ -6,15 +6,21 @@ a label that no prediction reaches, and the optimizer is SGD with rate 1. A sync
 closures, and the rate is their number. The last checkpoint shows the counts.
 """
 import collections
+import gzip
 import json
 import os
+import shutil
 import signal
 import struct
 import subprocess
+import sys
 
 import real_cluster
-from real_cluster import SCALE, DirectoryTestCase, children, dies_with_parent, program, run, until
+from real_cluster import SCALE, SOURCE, DirectoryTestCase, children, dies_with_parent, program, run, until
 from safetensors_files import checkpoints, tensors
+
+sys.path.insert(0, os.path.join(SOURCE, "tests", "data"))
+from make_image_files import field, tf_record  # noqa: E402
 
 IDS = 6000
 JOB = """
@@ -33,12 +39,13 @@ data:
   visitation: stream
   stream: {poll_s: 0.1, end: in/END%s}
   train:
-    csv: {path: "in/*.csv"}
+    %s
     label: far
 fit: {steps_per_epoch: 52%s}
 strategy: {%s}
 checkpoint: {directory: checkpoints, every_steps: 30}
 """
+CSV = 'csv: {path: "in/*.csv"}'
 SHARDS = "partitioner: {FixedShards: {num_shards: 2}}"
 
 
@@ -71,8 +78,8 @@ class StreamCase(DirectoryTestCase):
     def end(self):
         self.write("in/END", "")
 
-    def start(self, command, strategy=SHARDS, stream="", fit="", rate=1):
-        job = self.write("job.yaml", JOB % (IDS, rate, stream, fit, strategy))
+    def start(self, command, strategy=SHARDS, stream="", fit="", rate=1, source=CSV):
+        job = self.write("job.yaml", JOB % (IDS, rate, stream, source, fit, strategy))
         with open(self.path("out"), "a") as out:
             self.process = subprocess.Popen(
                 dies_with_parent([program("cohort"), *command.split(), "--run_dir", self.path("run"), job]),
@@ -199,6 +206,29 @@ class Files(StreamCase):
             lines = [json.loads(line) for line in f]
         windows = [line for line in lines if line["set"] == "train" and line["kind"] == "epoch"]
         self.assertEqual([(line["epoch"], line["step"]) for line in windows], [(1, 52), (2, 81)])
+
+    def test_json_lines_and_tfrecord(self):
+        def example(i):
+            numbers = bytes([i & 127 | 128, i >> 7])
+            features = {"id": field(3, field(1, numbers)), "far": field(2, field(1, struct.pack("<f", 1e6)))}
+            return tf_record(field(1, b"".join(field(1, field(1, name.encode()) + field(2, feature))
+                                               for name, feature in features.items())))
+        for source, suffix, record in (
+                ("json_lines: {path: 'in/*.jsonl', columns: {id: {dtype: int64, shape: [1]}, far: {}}}", ".jsonl",
+                 lambda i: b'{"id": [%d], "far": 1e6}\n' % i),
+                ("tfrecord: {path: 'in/*.tfrecord', features: {id: {dtype: int64, shape: [1]}, far: {}}}", ".tfrecord",
+                 example)):
+            with self.subTest(source):
+                shutil.rmtree(self.path("run"), ignore_errors=True)
+                for file in range(3):
+                    data = b"".join(record(i) for i in range(200 * file, 200 * file + 200))
+                    self.write("in/.new", gzip.compress(data) if file == 1 else data)
+                    os.rename(self.path("in/.new"), self.path("in/part-%d%s" % (file, suffix)))
+                self.records = 600
+                self.end()
+                self.start("train", "", source=source)
+                self.ended()
+                self.check_counts()
 
     def test_max_steps_ends_the_training(self):
         self.add(800)
