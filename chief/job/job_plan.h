@@ -62,6 +62,7 @@ class JobPlan {
   // Visitation stream: adds files of the stream's list, in its order. `end`: the places of the
   // list, with those of files that have left it.
   void AddStreamFiles(const std::vector<v1::StreamFile>& files, uint64_t end);
+  void DropStreamFilesBefore(uint64_t place) { schedule_.stream->DropBefore(place); }
   // No file will come: the training ends after those that were added.
   void EndStream();
   // In the modes sync and bounded_staleness; 0: async.

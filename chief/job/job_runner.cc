@@ -160,6 +160,7 @@ absl::Status JobRunner::UpdateStream() {
   COHORT_ASSIGN_OR_RETURN(const StreamWatch::News news,
                           stream->Take(state.steps, idle ? kStreamWaitSeconds : 0));
   plan_->AddStreamFiles(news.files, 0);
+  plan_->DropStreamFilesBefore(news.oldest_needed);
   if (news.ended) plan_->EndStream();
   if (news.ended && plan_->schedule().stream->end() == 0) {
     return InvalidArgument("the stream {} has ended without a record",

@@ -1,5 +1,7 @@
 #include "chief/job/job_schedule.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -8,6 +10,11 @@ namespace cohort {
 uint32_t JobSchedule::StepsAt(uint64_t place) const {
   const uint64_t wanted = std::max<uint32_t>(1, steps_per_closure);
   return static_cast<uint32_t>(std::min(wanted, EpochEndOf(place) - place));
+}
+
+std::string JobSchedule::NameOf(uint64_t epoch) const {
+  return stream != nullptr ? fmt::format("window {}", epoch)
+                           : fmt::format("epoch {}/{}", epoch, epochs);
 }
 
 uint64_t JobSchedule::KnownEnd() const {

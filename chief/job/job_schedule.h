@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "chief/core/closure_spec.h"
@@ -66,6 +67,8 @@ struct JobSchedule {
   bool ValidatesAfter(uint64_t finished_epochs) const;
   // True if closures validate at the end of epochs.
   bool validates() const { return validation_records > 0 && validation_every_epochs > 0; }
+  // "epoch 2/5" (counted from 1); of a stream "window 2".
+  std::string NameOf(uint64_t epoch) const;
   // Returns the place, or the end of the job if that comes before.
   uint64_t Limited(uint64_t place) const {
     return max_steps > 0 ? std::min(place, max_steps) : place;

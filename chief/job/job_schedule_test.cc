@@ -90,6 +90,10 @@ TEST_CASE("the places of a stream are known up to whole closures, or to its end"
   later.Add(FileAt(7, 30, {5}));
   CHECK(later.LeaseAt(29).part == nullptr);
   CHECK(later.LeaseAt(30).epoch == 7);
+  schedule.stream->DropBefore(5);
+  CHECK(schedule.LeasesAt(3, 1)[0].part == nullptr);
+  CHECK(schedule.LeasesAt(5, 1)[0].begin == 5);
+  CHECK(schedule.stream->end() == 24);
 }
 
 TEST_CASE("the last step of a job ends its last epoch early") {

@@ -6,6 +6,12 @@
 #include "common/base/status.h"
 
 namespace cohort {
+namespace {
+
+// How long workers have nothing to read before this is called a wait.
+constexpr double kWaitShownSeconds = 0.5;
+
+}  // namespace
 
 // The row "a server is lost" of the table in common/base/status.h.
 bool JobWalk::NamesLostServer(const absl::Status& status) {
@@ -132,8 +138,15 @@ void JobWalk::ShowWait(const CoordinatorState& state) {
   const bool waits = state.queued + state.in_flight == 0 &&
                      state.next_place >= env_.schedule->KnownEnd() &&
                      (most == 0 || state.next_place < most);
-  if (waits == std::exchange(waits_for_files_, waits)) return;
-  if (!waits) return env_.console->SetActivity("training");
+  if (!waits) {
+    idle_since_.reset();
+    if (std::exchange(waits_for_files_, false)) env_.console->SetActivity("training");
+    return;
+  }
+  // The first files may be found at once.
+  if (!idle_since_.has_value()) idle_since_ = env_.clock->Now();
+  if (waits_for_files_ || ToSeconds(env_.clock->Now() - *idle_since_) < kWaitShownSeconds) return;
+  waits_for_files_ = true;
   const std::string wait = fmt::format("waiting for files in {}", stream_place_);
   env_.console->SetActivity(wait);
   env_.console->Print(wait);
@@ -167,8 +180,11 @@ absl::Status JobWalk::CloseWithCallbacks(uint64_t epoch) {
   }
   if (stopped()) {
     env_.log->Info("training_stopped", {{"by", env_.callbacks->stopped()}, {"epoch", finished}});
-    env_.console->Print(fmt::format("{}; training ends after epoch {} of {}",
-                                    env_.callbacks->stopped(), finished, env_.schedule->epochs));
+    env_.console->Print(
+        env_.schedule->stream != nullptr
+            ? fmt::format("{}; training ends after window {}", env_.callbacks->stopped(), finished)
+            : fmt::format("{}; training ends after epoch {} of {}", env_.callbacks->stopped(),
+                          finished, env_.schedule->epochs));
   }
   return CheckpointEpoch(finished);
 }

@@ -155,6 +155,7 @@ class JobWalk {
   bool continued_ = false;
   bool ended_inside_ = false;  // EndInside is done
   bool waits_for_files_ = false;
+  std::optional<TimePoint> idle_since_;  // since when no place is known that could be trained
 };
 
 }  // namespace cohort

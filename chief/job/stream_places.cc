@@ -19,6 +19,13 @@ void StreamPlaces::Add(const v1::StreamFile& file) {
   }
 }
 
+void StreamPlaces::DropBefore(uint64_t place) {
+  const auto after =
+      std::upper_bound(blocks_.begin(), blocks_.end(), place,
+                       [](uint64_t p, const Block& block) { return p < block.first_place; });
+  if (after != blocks_.begin()) blocks_.erase(blocks_.begin(), after - 1);
+}
+
 LeaseRange StreamPlaces::LeaseAt(uint64_t place) const {
   const auto after =
       std::upper_bound(blocks_.begin(), blocks_.end(), place,

@@ -23,6 +23,8 @@ class StreamPlaces {
   void Add(const v1::StreamFile& file);
   // Places below `end` belong to files that are not known any more.
   void Extend(uint64_t end) { end_ = std::max(end_, end); }
+  // Forgets the files before this place: no checkpoint needs them.
+  void DropBefore(uint64_t place);
   // The first place that has no batch yet.
   uint64_t end() const { return end_; }
   // Returns the batch of a place, which is below end(). The file of a place that was dropped from

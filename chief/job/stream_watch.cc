@@ -86,7 +86,7 @@ absl::StatusOr<StreamWatch::News> StreamWatch::Take(uint64_t position, double se
   }
   if (!error_.ok()) return error_;
   News news = std::move(news_);
-  news_ = {.files = {}, .ended = news.ended};
+  news_ = {.files = {}, .ended = news.ended, .oldest_needed = news.oldest_needed};
   return news;
 }
 
@@ -294,6 +294,7 @@ absl::Status StreamWatch::CompactIfDue(const std::vector<std::string>& found) {
            folders.contains(FolderOf(file.path())) && IsGone(options_.data.PathOf(file.path()));
   }));
   MutexLock lock(&mu_);
+  news_.oldest_needed = *needed;
   taken_.clear();
   for (const v1::StreamFile& file : list_->files()) taken_.push_back(TakenOf(file));
   return absl::OkStatus();

@@ -48,6 +48,7 @@ class StreamWatch {
   struct News {
     std::vector<v1::StreamFile> files;  // that were added to the list since the last call
     bool ended = false;                 // `end` exists, and no file will come
+    uint64_t oldest_needed = 0;         // no checkpoint needs places below it
   };
   // The records of places below `position` are read. Waits for `seconds` at most if nothing is new.
   // Errors: those that end the job.

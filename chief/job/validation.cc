@@ -40,7 +40,7 @@ void Validation::Report(uint64_t finished_epochs, double seconds) {
                              .step = cluster_->state().steps,
                              .metrics = ValuesOf(metrics_),
                              .seconds = seconds};
-  console_->Print(fmt::format("epoch {}/{} validation, {}", finished_epochs, schedule_->epochs,
+  console_->Print(fmt::format("{} validation, {}", schedule_->NameOf(finished_epochs),
                               FormatMetrics(record.metrics)));
   metrics_log_->Add(record);
 }
