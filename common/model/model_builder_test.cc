@@ -1027,6 +1027,33 @@ TEST_CASE("what recurrent layers refuse") {
              Catch::Contains("the input must be [batch, steps, features]"));
 }
 
+TEST_CASE("what the layers of recommenders refuse") {
+  const auto error = [](const std::string& layer) {
+    const auto model = Build("  functional:\n    - Input: {name: x}\n" + layer +
+                                 "    - Dense: {inputs: made, units: 1}\n",
+                             "loss: mse", kFloats);
+    REQUIRE_FALSE(model.ok());
+    return std::string(model.status().message());
+  };
+  const std::string narrow = "    - Dense: {name: narrow, inputs: x, units: 2}\n";
+  const std::string one = "    - Reshape: {name: one, inputs: x, target_shape: [1, 4]}\n";
+  for (const char* layer : {"FeatureInteraction", "FactorizationMachine"}) {
+    INFO(layer);
+    CHECK_THAT(error(narrow + "    - " + layer + ": {name: made, inputs: [x, narrow]}\n"),
+               Catch::Contains("layer \"made\"") &&
+                   Catch::Contains("input 0 is float32[batch<=8, 4] and input 1 is "
+                                   "float32[batch<=8, 2]: they must be equally wide"));
+    CHECK_THAT(error(one + "    - " + layer + ": {name: made, inputs: [x, one]}\n"),
+               Catch::Contains("input 1 is float32[batch<=8, 1, 4]; the inputs must be vectors"));
+  }
+  CHECK_THAT(error(one + "    - FeatureInteraction: {name: made, inputs: one}\n"),
+             Catch::Contains("it has one vector"));
+  CHECK_THAT(error(narrow + "    - CrossLayer: {name: made, inputs: [x, narrow]}\n"),
+             Catch::Contains("of one shape, not float32[batch<=8, 4] and float32[batch<=8, 2]"));
+  CHECK_THAT(error(one + "    - CrossLayer: {name: made, inputs: one}\n"),
+             Catch::Contains("must be two values [batch, features] of one shape, not float32["));
+}
+
 TEST_CASE("a recurrent layer takes its states all or none, and gives them as parts") {
   const auto build = [](const std::string& layers) {
     return Build(R"(

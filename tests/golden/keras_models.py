@@ -77,6 +77,60 @@ keras.layers.AveragePooling3D.call = lambda layer, x: (
     tf.reduce_sum(_patches(layer, x), axis=4) / tf.reduce_sum(_patches(layer, tf.ones_like(x)), axis=4))
 
 
+class FeatureInteraction(keras.layers.Layer):
+    """DotInteraction of keras_rs: the rows of the lower triangle of all dot products."""
+
+    def __init__(self, self_interaction=False, **keywords):
+        super().__init__(**keywords)
+        self.self_interaction = self_interaction
+
+    def call(self, inputs):
+        vectors = keras.ops.stack(inputs, axis=1) if isinstance(inputs, list) else inputs
+        products = keras.ops.matmul(vectors, keras.ops.transpose(vectors, (0, 2, 1)))
+        n = vectors.shape[1]
+        places = [row * n + column for row in range(n) for column in range(row + self.self_interaction)]
+        return keras.ops.take(keras.ops.reshape(products, (-1, n * n)), places, axis=-1)
+
+
+class FactorizationMachine(keras.layers.Layer):
+    """The second-order term of a factorization machine, as a sum over pairs."""
+
+    def call(self, inputs):
+        v = inputs if isinstance(inputs, list) else keras.ops.unstack(inputs, axis=1)
+        pairs = [keras.ops.sum(v[i] * v[j], axis=-1, keepdims=True) for i in range(len(v)) for j in range(i)]
+        return sum(pairs[1:], pairs[0])
+
+
+class CrossLayer(keras.layers.Layer):
+    """FeatureCross of keras_rs, with its kernels in the layer itself."""
+
+    def __init__(self, projection_dim=None, diag_scale=0.0, use_bias=True, pre_activation=None,
+                 kernel_regularizer=None, bias_regularizer=None, **keywords):
+        super().__init__(**keywords)
+        self.projection_dim, self.diag_scale, self.use_bias = projection_dim, diag_scale, use_bias
+        self.pre_activation = keras.activations.get(pre_activation)
+        self.kernel_regularizer, self.bias_regularizer = kernel_regularizer, bias_regularizer
+
+    def build(self, shape):
+        features = (shape[0] if isinstance(shape[0], (list, tuple)) else shape)[-1]
+        rows = self.projection_dim or features
+        weight = lambda name, dims, regularizer: self.add_weight(name=name, shape=dims, regularizer=regularizer)
+        if self.projection_dim:
+            self.projection = weight("projection", (features, rows), self.kernel_regularizer)
+        self.kernel = weight("kernel", (rows, features), self.kernel_regularizer)
+        self.bias = weight("bias", (features,), self.bias_regularizer) if self.use_bias else 0.0
+
+    def call(self, inputs):
+        x0, x = inputs if isinstance(inputs, (list, tuple)) else (inputs, inputs)
+        y = keras.ops.matmul(x, self.projection) if self.projection_dim else x
+        y = self.pre_activation(keras.ops.matmul(y, self.kernel) + self.bias)
+        return x0 * (y + self.diag_scale * x) + x
+
+
+# Layers that Keras lacks, written with keras.ops.
+OWN_LAYERS = {layer.__name__: layer for layer in (FeatureInteraction, FactorizationMachine, CrossLayer)}
+
+
 def build(model_spec):
     """A functional keras.Model; layers carry the names of the specification."""
     tensors, inputs = {}, []
@@ -99,7 +153,8 @@ def _layer(spec):
     config = {key: value for key, value in spec.items() if key not in ("class_name", "inputs")}
     if spec["class_name"] == "Reshape":
         config["target_shape"] = tuple(config.pop("shape"))
-    return getattr(keras.layers, spec["class_name"])(**{k: _part(v) for k, v in config.items()})
+    cls = OWN_LAYERS.get(spec["class_name"]) or getattr(keras.layers, spec["class_name"])
+    return cls(**{k: _part(v) for k, v in config.items()})
 
 
 def _part(value):

@@ -29,6 +29,7 @@
   X(ConvLSTM1D)               \
   X(ConvLSTM2D)               \
   X(ConvLSTM3D)               \
+  X(CrossLayer)               \
   X(Cropping1D)               \
   X(Cropping2D)               \
   X(Cropping3D)               \
@@ -43,6 +44,8 @@
   X(DynamicEmbedding)         \
   X(Embedding)                \
   X(External)                 \
+  X(FactorizationMachine)     \
+  X(FeatureInteraction)       \
   X(Flatten)                  \
   X(GRU)                      \
   X(GaussianDropout)          \
