@@ -41,6 +41,20 @@ void AddControlFlags(FlagSet* flags, ControlOptions* o) {
              "set-mode sync with drop: closures that close a step; -1: as before");
 }
 
+void AddGenerateFlags(FlagSet* flags, GenerateOptions* o) {
+  flags->Add("records", &o->records, "records to write; required");
+  flags->Add("output", &o->output, "the CSV file to write; required");
+  flags->Add("seed", &o->seed, "seeds the records and the hidden model");
+  flags->Add("begin", &o->begin,
+             "the number of the first record: another part of the records of a seed");
+  flags->Add("vocabulary", &o->vocabulary,
+             "ids of each table: one number, or 26 that commas separate");
+  flags->Add("hashed", &o->hashed, "ids are hashes of 63 bits instead of numbers from 0");
+  flags->Add("bags", &o->bags, "C1 to C3 are lists of 0 to 20 ids, which | separates");
+  flags->AddPositional("KIND", &o->kind,
+                       "criteo: clicks with 13 numbers and 26 categories, by a hidden model", true);
+}
+
 }  // namespace
 
 void AddRunDirectoryFlags(FlagSet* flags, LocalOptions* o) {
@@ -153,6 +167,9 @@ void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
                 "leave the transforms of columns out of a model of keras, saved_model and onnx");
   exported->AddPositional("CHECKPOINT", &options->export_checkpoint.checkpoint,
                           "a checkpoint, DIRECTORY of them, or DIRECTORY/best", true);
+
+  AddGenerateFlags(flags->AddCommand("generate", "write data to try models and clusters with"),
+                   &options->generate);
 }
 
 }  // namespace cohort

@@ -8,6 +8,7 @@
 #include "deploy/launcher/control_job.h"
 #include "deploy/launcher/evaluate_checkpoint.h"
 #include "deploy/launcher/export_checkpoint.h"
+#include "deploy/launcher/generate_data.h"
 #include "deploy/launcher/local_cluster.h"
 #include "deploy/launcher/make_certificates.h"
 #include "deploy/launcher/report_run.h"
@@ -31,6 +32,7 @@ struct LauncherOptions {
   std::string inspect;               // path of a checkpoint
   EvaluateOptions evaluate;
   ExportOptions export_checkpoint;
+  GenerateOptions generate;
   ControlOptions control;
   ReportOptions report;
   CompareOptions compare;
@@ -45,8 +47,8 @@ struct LauncherOptions {
 void AddRunDirectoryFlags(FlagSet* flags, LocalOptions* options);
 // Adds the flags of `cohort local` to the command or program `flags`.
 void AddLocalFlags(FlagSet* flags, LocalOptions* options);
-// Adds the commands train, local, ctl, certs, check, profile, doctor, tf-config, inspect, evaluate,
-// report, compare and reference. `options` must outlive `flags`.
+// Adds the commands train, local, ctl, certs, check, profile, predict, doctor, tf-config, inspect,
+// evaluate, report, compare, reference, export and generate. `options` must outlive `flags`.
 void AddLauncherCommands(FlagSet* flags, LauncherOptions* options);
 
 }  // namespace cohort

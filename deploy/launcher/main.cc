@@ -23,6 +23,7 @@
 #include "deploy/launcher/control_job.h"
 #include "deploy/launcher/evaluate_checkpoint.h"
 #include "deploy/launcher/export_checkpoint.h"
+#include "deploy/launcher/generate_data.h"
 #include "deploy/launcher/inspect_checkpoint.h"
 #include "deploy/launcher/launcher_options.h"
 #include "deploy/launcher/local_cluster.h"
@@ -133,6 +134,7 @@ absl::StatusOr<int> Run(const std::string& command, const LauncherOptions& optio
   }
   if (command == "ctl") return Print(ControlJob(options.control));
   if (command == "report") return Print(ReportRun(options.report));
+  if (command == "generate") return Print(GenerateData(options.generate));
   if (command == "compare") return Print(CompareRuns(options.compare));
   COHORT_RETURN_IF_ERROR(LoadPlugins(options.plugins, /*log=*/nullptr));
   if (command == "check") {

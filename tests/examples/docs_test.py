@@ -11,7 +11,7 @@ from real_cluster import SOURCE, Directory, RealCluster, program, run, until
 
 DAEMONS = ("cohort-chief", "cohort-worker", "cohort-ps", "cohort-evaluator")
 COMMANDS = ("train", "local", "ctl", "certs", "check", "tf-config", "inspect", "evaluate", "predict",
-            "report", "compare")
+            "report", "compare", "generate")
 
 
 def read(*path):
