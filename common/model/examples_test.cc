@@ -38,7 +38,8 @@ TEST_CASE("the examples are built from what they declare") {
   for (const char* name :
        {"recommender.yaml", "mnist_mlp.yaml", "mnist_cnn.yaml", "census_csv.yaml",
         "fashion_cnn.yaml", "quickdraw.yaml", "keras_json/recommender.yaml",
-        "mobilenet_v2/mobilenet.yaml", "imdb_lstm.yaml", "text_cnn.yaml", "segmentation.yaml"}) {
+        "mobilenet_v2/mobilenet.yaml", "imdb_lstm.yaml", "text_cnn.yaml", "segmentation.yaml",
+        "dlrm.yaml", "dcn_v2.yaml", "deepfm.yaml", "wide_deep_ctr.yaml", "two_tower.yaml"}) {
     INFO(name);
     const JobFile job = ReadExample(name);
     const auto features = DeclaredFeatures(job.spec);

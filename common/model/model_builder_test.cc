@@ -1042,9 +1042,10 @@ TEST_CASE("what the layers of recommenders refuse") {
     CHECK_THAT(error(narrow + "    - " + layer + ": {name: made, inputs: [x, narrow]}\n"),
                Catch::Contains("layer \"made\"") &&
                    Catch::Contains("input 0 is float32[batch<=8, 4] and input 1 is "
-                                   "float32[batch<=8, 2]: they must be equally wide"));
-    CHECK_THAT(error(one + "    - " + layer + ": {name: made, inputs: [x, one]}\n"),
-               Catch::Contains("input 1 is float32[batch<=8, 1, 4]; the inputs must be vectors"));
+                                   "float32[batch<=8, 2]: vectors must be equally wide"));
+    CHECK_THAT(error("    - Reshape: {name: deep, inputs: x, target_shape: [2, 1, 2]}\n    - " +
+                     std::string(layer) + ": {name: made, inputs: [x, deep]}\n"),
+               Catch::Contains("input 1 is float32[batch<=8, 2, 1, 2], and must be [batch, d] or"));
   }
   CHECK_THAT(error(one + "    - FeatureInteraction: {name: made, inputs: one}\n"),
              Catch::Contains("it has one vector"));

@@ -109,6 +109,32 @@ class Recommender(ExampleCase):
                 self.assertTrue(any(f.startswith("events.out.tfevents.") for f in files), files)
 
 
+class Clicks(ExampleCase):
+    """Models of clicks on what `cohort generate` writes: better than chance, and not above the hidden model."""
+
+    JOBS = ("dlrm", "dcn_v2", "deepfm", "wide_deep_ctr", "two_tower")
+
+    def generate(self, output, records, begin):
+        """Writes a file, and returns the AUC of the hidden model."""
+        done = run([program("cohort"), "generate", "criteo", "--output", output, "--records", str(records), "--begin",
+                    str(begin), "--vocabulary", "100"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return float(re.search(r"the hidden model reaches AUC (0\.\d+) ", done.stdout).group(1))
+
+    def test_they_learn(self):
+        with Directory() as data:
+            self.generate(os.path.join(data, "criteo_train.csv"), 20000, 0)
+            ceiling = self.generate(os.path.join(data, "criteo_validation.csv"), 5000, 20000)
+            for job in self.JOBS:
+                with self.subTest(job), Directory() as directory:
+                    ran = self.local(example(job + ".yaml"), directory, environment={"COHORT_DATA_DIR": data})
+                    auc = ran.metrics("validation", "epoch")[-1]["AUC"]
+                    print("%s: AUC %.4f of %.4f" % (job, auc, ceiling))
+                    # By chance an AUC of 5,000 records is 0.5 +- 0.008.
+                    self.assertGreater(auc, 0.57)
+                    self.assertLess(auc, ceiling + 0.02)
+
+
 class Transformer(ExampleCase):
     """An encoder with attention and functions of keras.ops finds the word that decides."""
 

@@ -77,6 +77,12 @@ keras.layers.AveragePooling3D.call = lambda layer, x: (
     tf.reduce_sum(_patches(layer, x), axis=4) / tf.reduce_sum(_patches(layer, tf.ones_like(x)), axis=4))
 
 
+def _fields(inputs):
+    """[batch, fields, d] of inputs [batch, d] and [batch, fields, d]."""
+    return keras.ops.concatenate([x if len(x.shape) == 3 else keras.ops.expand_dims(x, 1) for x in
+                                  (inputs if isinstance(inputs, list) else [inputs])], axis=1)
+
+
 class FeatureInteraction(keras.layers.Layer):
     """DotInteraction of keras_rs: the rows of the lower triangle of all dot products."""
 
@@ -85,7 +91,7 @@ class FeatureInteraction(keras.layers.Layer):
         self.self_interaction = self_interaction
 
     def call(self, inputs):
-        vectors = keras.ops.stack(inputs, axis=1) if isinstance(inputs, list) else inputs
+        vectors = _fields(inputs)
         products = keras.ops.matmul(vectors, keras.ops.transpose(vectors, (0, 2, 1)))
         n = vectors.shape[1]
         places = [row * n + column for row in range(n) for column in range(row + self.self_interaction)]
@@ -96,7 +102,7 @@ class FactorizationMachine(keras.layers.Layer):
     """The second-order term of a factorization machine, as a sum over pairs."""
 
     def call(self, inputs):
-        v = inputs if isinstance(inputs, list) else keras.ops.unstack(inputs, axis=1)
+        v = keras.ops.unstack(_fields(inputs), axis=1)
         pairs = [keras.ops.sum(v[i] * v[j], axis=-1, keepdims=True) for i in range(len(v)) for j in range(i)]
         return sum(pairs[1:], pairs[0])
 

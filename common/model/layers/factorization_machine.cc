@@ -18,7 +18,7 @@ LayerClass FactorizationMachineLayer() {
   return {.schema = LayerSchema(
               "FactorizationMachine",
               "The sum of the dot products of each two vectors of a record, [batch, 1]: sum(0.5 "
-              "((sum v)^2 - sum v^2)) over the fields v [batch, d], or the rows of one "
+              "((sum v)^2 - sum v^2)). An input has one vector, [batch, d], or several, "
               "[batch, fields, d].",
               {}),
           .max_inputs = kAnyNumberOfInputs,

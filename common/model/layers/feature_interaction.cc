@@ -25,15 +25,17 @@ absl::StatusOr<LayerOutput> BuildFeatureInteraction(LayerContext* context) {
 }  // namespace
 
 LayerClass FeatureInteractionLayer() {
-  return {.schema = LayerSchema(
-              "FeatureInteraction",
-              "The dot products of each two of n vectors [batch, d], or of the rows of one "
-              "[batch, n, d]: [batch, n (n - 1) / 2], in the order (1, 0), (2, 0), (2, 1), ...",
-              {Bool("self_interaction",
-                    "True: also of each vector with itself: [batch, n (n + 1) / 2].")
-                   .Default(false)}),
-          .max_inputs = kAnyNumberOfInputs,
-          .build = BuildFeatureInteraction};
+  return {
+      .schema = LayerSchema(
+          "FeatureInteraction",
+          "The dot products of each two of n vectors, [batch, n (n - 1) / 2], in the order (1, 0), "
+          "(2, 0), (2, 1), ... An input has one vector, [batch, d], or several, "
+          "[batch, fields, d].",
+          {Bool("self_interaction",
+                "True: also of each vector with itself: [batch, n (n + 1) / 2].")
+               .Default(false)}),
+      .max_inputs = kAnyNumberOfInputs,
+      .build = BuildFeatureInteraction};
 }
 
 }  // namespace cohort

@@ -7,24 +7,21 @@
 namespace cohort {
 
 absl::StatusOr<Expr> FieldVectors(const LayerContext& context) {
-  const Expr first = context.FloatInput(0);
-  if (context.inputs.size() == 1 && first.rank() == 3) return first;
-  std::vector<Expr> rows;
+  std::vector<Expr> fields;
   for (size_t i = 0; i < context.inputs.size(); ++i) {
     const Expr x = context.FloatInput(i);
-    if (x.rank() != 2) {
-      return InvalidArgument(
-          "input {} is {}; the inputs must be vectors [batch, d], or one value [batch, fields, d]",
-          i, TypeToString(x.type()));
+    const ValueType type = x.type();
+    if (x.rank() != 2 && x.rank() != 3) {
+      return InvalidArgument("input {} is {}, and must be [batch, d] or [batch, fields, d]", i,
+                             TypeToString(type));
     }
-    if (x.type().dims != first.type().dims) {
-      return InvalidArgument("input 0 is {} and input {} is {}: they must be equally wide",
-                             TypeToString(first.type()), i, TypeToString(x.type()));
+    fields.push_back(x.rank() == 3 ? x : Reshape(x, {-1, 1, type.dims[1].size}));
+    if (type.dims.back() != fields[0].type().dims.back()) {
+      return InvalidArgument("input 0 is {} and input {} is {}: vectors must be equally wide",
+                             TypeToString(context.inputs[0].value.type()), i, TypeToString(type));
     }
-    rows.push_back(x);
   }
-  const int64_t width = first.type().dims[1].size;
-  return Reshape(Concat(rows, 1), {-1, static_cast<int64_t>(rows.size()), width});
+  return fields.size() == 1 ? fields[0] : Concat(fields, 1);
 }
 
 }  // namespace cohort

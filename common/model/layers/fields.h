@@ -7,8 +7,8 @@
 
 namespace cohort {
 
-// The vectors of the fields of a record, [batch, fields, d], of a layer whose inputs are one such
-// value, or a vector [batch, d] of each field. Errors: InvalidArgument for inputs of other shapes,
+// The vectors of all fields of a record, [batch, fields, d], of a layer whose inputs have one each,
+// [batch, d], or several, [batch, fields, d]. Errors: InvalidArgument for inputs of other shapes,
 // and for vectors that differ in width.
 absl::StatusOr<Expr> FieldVectors(const LayerContext& context);
 
