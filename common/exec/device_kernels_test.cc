@@ -190,6 +190,14 @@ std::vector<KernelCase> Cases() {
       [](Inputs& i) { return GatherAlong(Greater(i.x, i.y), Cast(i.x * 4, DType::kInt64)); });
   add("gather_along_grad",
       [](Inputs& i) { return GatherAlongGrad(i.y, Cast(i.x * 4, DType::kInt64), i.x); });
+  add("bag", [](Inputs& i) { return Bag(i.w, i.ids); });
+  add("bag", [](Inputs& i) { return Bag(i.w, Unique(i.ids, 2).second, Slice(i.x, 1, 0, 3)); });
+  add("bag_grad", [](Inputs& i) {
+    return BagGrad(Slice(i.x, 1, 0, 2), Unique(i.ids, 2).second, Slice(i.w, 1, 0, 2));
+  });
+  add("bag_grad", [](Inputs& i) {
+    return BagGrad(Slice(i.x, 1, 0, 2), i.ids, Slice(i.w, 1, 0, 2), Slice(i.y, 1, 0, 3));
+  });
   add("sparse_softmax_cross_entropy",
       [](Inputs& i) { return SparseSoftmaxCrossEntropy(i.labels, i.x); });
   add("in_top_k", [](Inputs& i) { return InTopK(i.labels, i.x, 2); });

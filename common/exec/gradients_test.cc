@@ -179,6 +179,18 @@ void AddMatrices(std::vector<GradientCase>* cases) {
   // The sorted elements.
   cases->push_back(
       {"gather_along", {{3, 4}}, Unary([](Expr x) { return GatherAlong(x, Argsort(x, true)); })});
+  cases->push_back({"bag", {{5, 3}}, [](ProgramBuilder& b, const Exprs& x) {
+                      return Bag(x[0], Indices(b, {3, 2}, {4, 0, 4, -1, -1, -1}));
+                    }});
+  cases->push_back({"bag", {{5, 3}, {3, 2}}, [](ProgramBuilder& b, const Exprs& x) {
+                      return Bag(x[0], Indices(b, {3, 2}, {4, 0, 4, -1, 1, 1}), x[1]);
+                    }});
+  cases->push_back({"bag_grad", {{3, 3}, {5, 3}, {3, 2}}, [](ProgramBuilder& b, const Exprs& x) {
+                      return BagGrad(x[0], Indices(b, {3, 2}, {4, 0, 4, -1, 1, 1}), x[1], x[2]);
+                    }});
+  cases->push_back({"bag_grad", {{3, 3}, {5, 3}}, [](ProgramBuilder& b, const Exprs& x) {
+                      return BagGrad(x[0], Indices(b, {3, 2}, {4, 0, 4, -1, -1, -1}), x[1]);
+                    }});
   cases->push_back({"gather_grad", {{4, 3}, {5, 3}}, [](ProgramBuilder& b, const Exprs& x) {
                       return GatherGrad(x[0], Indices(b, {4}, {4, 0, 4, 1}), x[1]);
                     }});

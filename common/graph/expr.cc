@@ -198,11 +198,13 @@ Expr SumTo(Expr grad, const ValueType& type) {
   return inner.empty() ? grad : ReduceSum(grad, std::move(inner), true);
 }
 
-std::pair<Expr, Expr> Unique(Expr ids) {
+std::pair<Expr, Expr> Unique(Expr ids, std::optional<int64_t> padding) {
   if (!ids.valid()) return {};
   ProgramBuilder* b = ids.builder();
   const int symbol = b->AddSymbol("keys", CapacityElements(ids.type()));
-  return TracePair("unique", ids, {{"symbol", int64_t{symbol}}});
+  Attrs attrs = {{"symbol", int64_t{symbol}}};
+  if (padding.has_value()) attrs["padding"] = *padding;
+  return TracePair("unique", ids, std::move(attrs));
 }
 
 Expr GatherGrad(Expr grad, Expr index, Expr rows) {
@@ -215,6 +217,15 @@ Expr Argsort(Expr x, bool descending) {
 
 Expr GatherAlongGrad(Expr grad, Expr index, Expr x) {
   return Trace("gather_along_grad", {grad, index, x});
+}
+
+Expr Bag(Expr rows, Expr index, Expr weights) {
+  return weights.valid() ? Trace("bag", {rows, index, weights}) : Trace("bag", {rows, index});
+}
+
+Expr BagGrad(Expr grad, Expr index, Expr rows, Expr weights) {
+  return weights.valid() ? Trace("bag_grad", {grad, index, rows, weights})
+                         : Trace("bag_grad", {grad, index, rows});
 }
 
 std::pair<Expr, Expr> Dropout(Expr x, double rate, int64_t seed) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -107,14 +108,20 @@ Expr NumElements(Expr x, DType dtype = DType::kInvalid);
 // Sums a gradient of a broadcast operand back to that operand's type.
 Expr SumTo(Expr grad, const ValueType& type);
 
-// keys[U] (int64, no key twice) and, for each id, the position of its key.
-std::pair<Expr, Expr> Unique(Expr ids);
+// keys[U] (int64, no key twice) and, for each id, the position of its key. Ids that equal `padding`
+// have no key, and the position -1.
+std::pair<Expr, Expr> Unique(Expr ids, std::optional<int64_t> padding = std::nullopt);
 // The rows of keys in a table without bounds (common/tensor/table_rows.h).
 inline Expr TableRow(Expr keys) { return Trace("table_row", {keys}); }
 // rows[index]: [index dims..., row dims...].
 inline Expr Gather(Expr rows, Expr index) { return Trace("gather", {rows, index}); }
 // Sums of `grad`'s rows by index: the gradient of Gather with respect to `rows`.
 Expr GatherGrad(Expr grad, Expr index, Expr rows);
+// index [n, length] -> [n, d]: the sum of the rows [U, d] that each list names, times its weights
+// [n, length] if there are any. An index of -1 names none.
+Expr Bag(Expr rows, Expr index, Expr weights = {});
+// Its gradient with respect to `rows`.
+Expr BagGrad(Expr grad, Expr index, Expr rows, Expr weights = {});
 
 // The places of the elements along the last axis in ascending order, as int64. Equal elements keep
 // their order, and NaN is the largest number.

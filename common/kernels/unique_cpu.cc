@@ -1,4 +1,5 @@
-// unique: ids[...] int64 -> keys (ascending, each once), inverse (ids[i] == keys[inverse[i]]).
+// unique: ids[...] int64 -> keys (ascending, each once), inverse (ids[i] == keys[inverse[i]]). Ids
+// that are `padding` have no key, and the inverse -1.
 // Keys ascend so that those of one shard, a range of rows, lie together: pulls and pushes of a
 // shard are slices of one array.
 #include <algorithm>
@@ -21,36 +22,54 @@ struct Item {
 
 class UniqueKernel : public Kernel {
  public:
-  explicit UniqueKernel(int64_t capacity)
-      : capacity_(capacity), table_size_(4 * static_cast<uint64_t>(capacity) + 1024) {}
+  UniqueKernel(int64_t capacity, const int64_t* padding)
+      : capacity_(capacity),
+        table_size_(4 * static_cast<uint64_t>(capacity) + 1024),
+        has_padding_(padding != nullptr),
+        padding_(has_padding_ ? *padding : 0) {}
 
   absl::Status Run(const KernelContext& c) const override {
     const int64_t* ids = c.in(0).as<int64_t>();
     const int64_t n = c.in(0).elements;
-    if (n == 0) {
-      *c.count = 0;
-      return absl::OkStatus();
-    }
-    const auto [min, max] = std::minmax_element(ids, ids + n);
-    // The difference of any two int64 fits uint64.
-    const uint64_t range = static_cast<uint64_t>(*max) - static_cast<uint64_t>(*min);
     int64_t* keys = c.out(0).as<int64_t>();
     int64_t* inverse = c.out(1).as<int64_t>();
-    if (range < table_size_) {
-      *c.count = ByTable(ids, n, *min, range, reinterpret_cast<int32_t*>(c.scratch), keys, inverse);
-    } else {
-      *c.count =
-          ByRadixSort(ids, n, *min, range, reinterpret_cast<Item*>(c.scratch), keys, inverse);
+    if (!has_padding_) {
+      *c.count = UniqueOf(ids, n, c.scratch, keys, inverse);
+      return absl::OkStatus();
     }
+    int64_t* const kept = reinterpret_cast<int64_t*>(c.scratch + AlgorithmBytes());
+    int64_t m =
+        std::copy_if(ids, ids + n, kept, [this](int64_t id) { return id != padding_; }) - kept;
+    *c.count = UniqueOf(kept, m, c.scratch, keys, inverse);
+    // From the end, so that no place is written before it is read.
+    for (int64_t i = n; i-- > 0;) inverse[i] = ids[i] == padding_ ? -1 : inverse[--m];
     return absl::OkStatus();
   }
 
   size_t scratch_bytes() const override {
-    return std::max(2 * static_cast<size_t>(capacity_) * sizeof(Item),
-                    static_cast<size_t>(table_size_) * sizeof(int32_t));
+    return AlgorithmBytes() + (has_padding_ ? static_cast<size_t>(capacity_) * sizeof(int64_t) : 0);
   }
 
  private:
+  size_t AlgorithmBytes() const {
+    const size_t bytes = std::max(2 * static_cast<size_t>(capacity_) * sizeof(Item),
+                                  static_cast<size_t>(table_size_) * sizeof(int32_t));
+    return (bytes + sizeof(int64_t) - 1) / sizeof(int64_t) * sizeof(int64_t);
+  }
+
+  // Returns the number of keys.
+  int64_t UniqueOf(const int64_t* ids, int64_t n, uint8_t* scratch, int64_t* keys,
+                   int64_t* inverse) const {
+    if (n == 0) return 0;
+    const auto [min, max] = std::minmax_element(ids, ids + n);
+    // The difference of any two int64 fits uint64.
+    const uint64_t range = static_cast<uint64_t>(*max) - static_cast<uint64_t>(*min);
+    if (range < table_size_) {
+      return ByTable(ids, n, *min, range, reinterpret_cast<int32_t*>(scratch), keys, inverse);
+    }
+    return ByRadixSort(ids, n, *min, range, reinterpret_cast<Item*>(scratch), keys, inverse);
+  }
+
   // Ids that lie close together: one table entry per possible id.
   static int64_t ByTable(const int64_t* ids, int64_t n, int64_t min, uint64_t range, int32_t* table,
                          int64_t* keys, int64_t* inverse) {
@@ -97,12 +116,17 @@ class UniqueKernel : public Kernel {
 
   const int64_t capacity_;
   const uint64_t table_size_;
+  const bool has_padding_;
+  const int64_t padding_;
 };
 
 }  // namespace
 
 KernelOr CreateUniqueCpu(const Node& node, const Program& program) {
-  return std::make_unique<UniqueKernel>(CapacityElements(program.type(node.inputs[0])));
+  const auto found = node.attrs.find("padding");
+  return std::make_unique<UniqueKernel>(
+      CapacityElements(program.type(node.inputs[0])),
+      found == node.attrs.end() ? nullptr : std::get_if<int64_t>(&found->second));
 }
 
 }  // namespace cohort

@@ -1,6 +1,9 @@
 // gather: rows[U, ...], index[...] -> [index..., ...].
 // gather_grad: (grad, index, rows for its shape) -> [U, ...]: row u is the sum of the rows of grad
 // whose index is u, added in order of position.
+// bag: rows[U, d], index[n, length], weights[n, length] or none -> [n, d]: the sum of the rows of
+// each list, added in order of position. An index of -1 names no row.
+// bag_grad: (grad[n, d], index[n, length], rows for its shape, weights or none) -> [U, d].
 #include "common/kernels/grid/grid.h"
 
 namespace cohort::COHORT_GRID {
@@ -57,6 +60,49 @@ DeviceKernelOr Gather(const Node& node, const Program& program) {
   });
 }
 
+template <typename T>
+struct BagBody {
+  const T* rows;
+  const int64_t* index;
+  const T* weights;  // null: none
+  T* y;
+  int64_t count, width, length, n;  // rows, elements of one, indices of a bag, elements of y
+  KernelError* error;
+
+  COHORT_HD int64_t items() const { return n; }
+  COHORT_HD void operator()(int64_t i) const {
+    const int64_t begin = i / width * length;
+    T sum = 0;
+    for (int64_t at = begin; at < begin + length; ++at) {
+      const int64_t row = index[at];
+      if (row == -1) continue;
+      if (row < 0 || row >= count) {
+        Report(error, at, row);
+        continue;
+      }
+      const T weight = weights == nullptr ? T{1} : weights[at];
+      sum += weight * rows[row * width + i % width];
+    }
+    y[i] = sum;
+  }
+};
+
+DeviceKernelOr Bag(const Node& node, const Program& program) {
+  const bool is_weighted = node.inputs.size() > 2;
+  return GridForFloating(node, program.type(node.outputs[0]).dtype, [&](auto t) -> DeviceKernelOr {
+    using T = decltype(t);
+    return MakeGridKernel(
+        MostElements(node, program),
+        [is_weighted](const KernelContext& c) {
+          return BagBody<T>{
+              c.in(0).as<T>(), c.in(1).as<int64_t>(), is_weighted ? c.in(2).as<T>() : nullptr,
+              c.out().as<T>(), c.in(0).dims[0],       c.in(0).dims[1],
+              c.in(1).dims[1], c.out().elements,      c.error};
+        },
+        Failing(0));
+  });
+}
+
 // The positions of each key, in order, are found first: they are counted, the counts are summed,
 // the positions are put one after another in any order, and those of each key are sorted.
 struct Positions {
@@ -88,11 +134,13 @@ struct ClearBody {
 
 struct CountBody {
   Positions p;
+  bool skips_none;  // -1 is no key
   KernelError* error;
 
   COHORT_HD int64_t items() const { return p.n; }
   COHORT_HD void operator()(int64_t i) const {
     const int64_t key = p.index[i];
+    if (key == -1 && skips_none) return;
     if (key < 0 || key >= p.keys) return Report(error, i, key);
     AtomicAdd(&p.begin[key], 1);
   }
@@ -147,27 +195,33 @@ template <typename T>
 struct SumRowsBody {
   Positions p;
   const T* grad;
+  const T* weights;  // by position; null: none
   T* y;
   int64_t row_elements;
+  int64_t length;  // positions of one row of grad
 
   COHORT_HD int64_t items() const { return p.keys * row_elements; }
   COHORT_HD void operator()(int64_t i) const {
     const int64_t key = i / row_elements, element = i % row_elements;
     T sum = 0;
     for (int32_t at = p.begin[key]; at < p.begin[key + 1]; ++at) {
-      sum += grad[p.at[at] * row_elements + element];
+      const int64_t position = p.at[at];
+      const T weight = weights == nullptr ? T{1} : weights[position];
+      sum += weight * grad[position / length * row_elements + element];
     }
     y[i] = sum;
   }
 };
 
-DeviceKernelOr GatherGrad(const Node& node, const Program& program) {
+// gather_grad, and bag_grad, in which the indices of a bag share a row of grad.
+DeviceKernelOr GatherGrad(const Node& node, const Program& program, bool of_bags) {
   const ValueType& grad = program.type(node.inputs[0]);
   const int64_t n = CapacityElements(program.type(node.inputs[1]));
   const int64_t keys = program.type(node.outputs[0]).dims[0].size;
   if (n >= int64_t{1} << 31) {
-    return Unimplemented("gather_grad of {} positions on a device: 2^31 or more", n);
+    return Unimplemented("{} of {} positions on a device: 2^31 or more", node.op, n);
   }
+  const bool is_weighted = node.inputs.size() > 3;
   GridTraits traits = Failing(2);
   traits.dims_only = 4;
   traits.scratch_bytes = Positions::Bytes(n, keys);
@@ -178,15 +232,16 @@ DeviceKernelOr GatherGrad(const Node& node, const Program& program) {
         std::move(traits),
         MakeGridKernel(2 * keys + 1, [](const C& c) { return ClearBody{Positions::Of(c)}; }),
         MakeGridKernel(n,
-                       [](const C& c) {
-                         return CountBody{Positions::Of(c), c.error};
+                       [of_bags](const C& c) {
+                         return CountBody{Positions::Of(c), of_bags, c.error};
                        }),
         MakeGridKernel(1, [](const C& c) { return SumCountsBody{Positions::Of(c)}; }),
         MakeGridKernel(n, [](const C& c) { return PutBody{Positions::Of(c)}; }),
         MakeGridKernel(keys, [](const C& c) { return SortBody{Positions::Of(c)}; }),
-        MakeGridKernel(MostElements(node, program), [](const C& c) {
-          return SumRowsBody<T>{Positions::Of(c), c.in(0).as<T>(), c.out().as<T>(),
-                                RowElements(c.out())};
+        MakeGridKernel(MostElements(node, program), [of_bags, is_weighted](const C& c) {
+          return SumRowsBody<T>{
+              Positions::Of(c), c.in(0).as<T>(),      is_weighted ? c.in(3).as<T>() : nullptr,
+              c.out().as<T>(),  RowElements(c.out()), of_bags ? c.in(1).dims[1] : 1};
         }));
   });
 }
@@ -196,7 +251,9 @@ DeviceKernelOr GatherGrad(const Node& node, const Program& program) {
 DeviceKernelOr CreateLookup(const Node& node, const Program& program) {
   const DType index = program.type(node.inputs[1]).dtype;
   if (index != DType::kInt64) return NoKernelFor(node, index);
-  return node.op == "gather" ? Gather(node, program) : GatherGrad(node, program);
+  if (node.op == "gather") return Gather(node, program);
+  if (node.op == "bag") return Bag(node, program);
+  return GatherGrad(node, program, /*of_bags=*/node.op == "bag_grad");
 }
 
 }  // namespace cohort::COHORT_GRID
