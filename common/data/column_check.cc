@@ -10,6 +10,7 @@
 #include "common/base/status.h"
 #include "common/data/convert.h"
 #include "common/data/dataset.h"
+#include "common/data/list_padding.h"
 #include "common/data/table.h"
 #include "proto/job.pb.h"
 
@@ -28,6 +29,7 @@ bool IsExactInteger(T value) {
 
 template <typename T>
 bool IsGood(const ColumnCheck& check, T value) {
+  if (check.padding.has_value() && value == static_cast<T>(*check.padding)) return true;
   if constexpr (std::is_floating_point_v<T>) {
     if (check.finite && !std::isfinite(value)) return false;
     if (!check.integers) return true;
@@ -62,6 +64,28 @@ std::string ProblemOf(const ColumnCheck& check, T value) {
       static_cast<int64_t>(value), check.below, check.reader);
 }
 
+template <typename T>
+bool IsPadding(T number) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (number == static_cast<T>(kNoWeight)) return true;
+  }
+  return number == static_cast<T>(kNoId);
+}
+
+// The length of a list without its padding.
+size_t CountOf(const FeatureType& column, const void* values, size_t begin, size_t length) {
+  size_t count = 0;
+  WithType(column.dtype, [&](auto number) {
+    using T = decltype(number);
+    const auto* const bytes = static_cast<const std::byte*>(values) + begin * sizeof(T);
+    for (; count < length; ++count) {
+      std::memcpy(&number, bytes + count * sizeof(T), sizeof(T));
+      if (IsPadding(number)) break;
+    }
+  });
+  return count;
+}
+
 // "id", or "features"[2] for a number of several.
 std::string NameOf(const FeatureType& column, size_t element) {
   const std::string name = fmt::format("\"{}\"", PrintableLine(column.name));
@@ -87,6 +111,20 @@ absl::Status CheckNumbers(const ColumnCheck& check, const FeatureType& column, c
     }
   });
   return status;
+}
+
+absl::Status CheckLengths(const FeatureType& ids, const void* id_values, const FeatureType& weights,
+                          const void* weight_values, size_t records, PlaceOfRecord place) {
+  const auto length = static_cast<size_t>(NumElements(ids.dims));
+  if (weights.dims != ids.dims) return absl::OkStatus();  // BuildModel refuses them
+  for (size_t i = 0; i < records; ++i) {
+    const size_t has_ids = CountOf(ids, id_values, i * length, length);
+    const size_t has_weights = CountOf(weights, weight_values, i * length, length);
+    if (has_ids == has_weights) continue;
+    return DataLoss("{}: column \"{}\": has {} weights, and \"{}\" has {} ids", place(i),
+                    PrintableLine(weights.name), has_weights, PrintableLine(ids.name), has_ids);
+  }
+  return absl::OkStatus();
 }
 
 const v1::ColumnRead* FindRead(const v1::DatasetSpec& spec, const Table& table,
@@ -118,6 +156,7 @@ ColumnCheck CheckOf(const v1::ColumnRead* read, bool is_label) {
   check.integers = read->dtype() == DTypeName(DType::kInt64);
   check.below = read->below();
   check.reader = read->reader();
+  if (read->has_padding()) check.padding = read->padding();
   return check;
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,9 +25,10 @@ struct Table;
 // What the numbers of a column must be, because of what reads them.
 struct ColumnCheck {
   bool integers = false;
-  int64_t below = 0;    // integers lie in [0, below); 0: any
-  bool finite = false;  // a label
-  std::string reader;   // what needs integers: layer "embedding"
+  int64_t below = 0;               // integers lie in [0, below); 0: any
+  bool finite = false;             // a label
+  std::string reader;              // what needs integers: layer "embedding"
+  std::optional<int64_t> padding;  // stands for no number
 
   bool checks(DType dtype) const {
     return IsFloating(dtype) ? integers || finite : integers && below > 0;
@@ -40,6 +42,11 @@ using PlaceOfRecord = absl::FunctionRef<std::string(size_t record)>;
 // first number that is wrong, and the column.
 absl::Status CheckNumbers(const ColumnCheck& check, const FeatureType& column, const void* values,
                           size_t records, PlaceOfRecord place);
+
+// Checks that each record has as many weights as ids: both lists (list_padding.h) end at the same
+// place. Errors: DataLoss that names the place of the first record with others, and the column.
+absl::Status CheckLengths(const FeatureType& ids, const void* id_values, const FeatureType& weights,
+                          const void* weight_values, size_t records, PlaceOfRecord place);
 
 // Returns what the model reads from a column of the table (DatasetSpec::reads), or null.
 const v1::ColumnRead* FindRead(const v1::DatasetSpec& spec, const Table& table,

@@ -274,6 +274,7 @@ absl::StatusOr<std::shared_ptr<const Dataset>> Dataset::Open(const v1::DatasetSp
     dataset->nodes_.push_back(table.NodeOf(column));
     dataset->checks_.push_back(std::move(check));
   }
+  COHORT_RETURN_IF_ERROR(dataset->SetLengths(spec, table));
   dataset->warnings_ = std::move(table.warnings);
   dataset->computes_records_ = table.memory->is_beside_another() || table.graph->has_transforms();
   dataset->graph_ = table.graph;
@@ -282,6 +283,28 @@ absl::StatusOr<std::shared_ptr<const Dataset>> Dataset::Open(const v1::DatasetSp
   const auto found = dataset->FindFeatures(targets);
   if (!found.ok()) return Annotate(found.status(), "sample_weight");
   return dataset;
+}
+
+absl::Status Dataset::SetLengths(const v1::DatasetSpec& spec, const Table& table) {
+  lengths_of_.assign(features_.size(), -1);
+  for (const v1::ColumnRead& read : spec.reads()) {
+    const auto weights = std::ranges::find(table.columns, read.column(), &Column::name);
+    const auto ids = std::ranges::find(table.columns, read.lengths_of(), &Column::name);
+    if (weights == table.columns.end() || ids == table.columns.end()) continue;
+    if (weights->is_text() || ids->is_text()) continue;
+    if (!weights->is_in_memory() || !ids->is_in_memory()) {
+      const auto at = std::ranges::find(features_, read.column(), &FeatureType::name);
+      const auto of = std::ranges::find(features_, read.lengths_of(), &FeatureType::name);
+      lengths_of_[static_cast<size_t>(at - features_.begin())] =
+          static_cast<int>(of - features_.begin());
+      continue;
+    }
+    COHORT_RETURN_IF_ERROR(CheckLengths(
+        {ids->name, ids->stored, ids->dims}, ids->values->data(),
+        {weights->name, weights->stored, weights->dims}, weights->values->data(), table.records,
+        [&](size_t record) { return table.PlaceOf(record, read.column()); }));
+  }
+  return absl::OkStatus();
 }
 
 Dataset::Dataset() : fingerprint_(std::make_unique<v1::DataFingerprint>()) {}
@@ -332,6 +355,16 @@ absl::Status Dataset::Gather(std::span<const uint64_t> indices, std::span<const 
     COHORT_RETURN_IF_ERROR(
         CheckNumbers(checks_[feature], type, outputs[f].values, indices.size(),
                      [&](size_t i) { return graph_->Place(indices[i], type.name); }));
+  }
+  for (size_t f = 0; f < features.size(); ++f) {
+    const int of = lengths_of_[static_cast<size_t>(features[f])];
+    const auto ids = std::ranges::find(features, of);
+    if (of < 0 || ids == features.end()) continue;
+    const FeatureType& type = features_[static_cast<size_t>(features[f])];
+    COHORT_RETURN_IF_ERROR(CheckLengths(
+        features_[static_cast<size_t>(of)],
+        outputs[static_cast<size_t>(ids - features.begin())].values, type, outputs[f].values,
+        indices.size(), [&](size_t i) { return graph_->Place(indices[i], type.name); }));
   }
   return absl::OkStatus();
 }

@@ -24,6 +24,7 @@ class DatasetSpec;
 namespace cohort {
 
 class RecordGraph;
+struct Table;
 class ThreadPool;
 
 // The columns that are labels, in the order of the model's outputs.
@@ -86,12 +87,15 @@ class Dataset {
 
  private:
   Dataset();
+  // Sets lengths_of_, and checks the lists that are in memory. Errors: those of CheckLengths.
+  absl::Status SetLengths(const v1::DatasetSpec& spec, const Table& table);
 
   uint64_t records_ = 0;
   const std::unique_ptr<v1::DataFingerprint> fingerprint_;
   std::vector<FeatureType> features_;
-  std::vector<int> nodes_;                          // those of the graph, by feature
-  std::vector<ColumnCheck> checks_;                 // by feature: for numbers read later
+  std::vector<int> nodes_;           // those of the graph, by feature
+  std::vector<ColumnCheck> checks_;  // by feature: for numbers read later
+  std::vector<int> lengths_of_;      // by feature: whose lists are as long; -1: it does not matter
   std::map<std::string, std::string> no_features_;  // by column: why it is not a feature
   std::shared_ptr<const RecordGraph> graph_;
   std::vector<std::string> warnings_;

@@ -126,7 +126,8 @@ class TextTable::CellColumn {
 
   // Adds what stands for a number that is not there.
   void AddValue(double value) {
-    if (value == std::floor(value) && std::abs(value) <= 0x1p53 && numbers_.empty()) {
+    const bool is_integer = value == std::floor(value) && value >= -0x1p63 && value < 0x1p63;
+    if (is_integer && numbers_.empty()) {
       integers_.push_back(static_cast<int64_t>(value));
     } else {
       AddNumber(value);

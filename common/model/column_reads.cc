@@ -78,11 +78,26 @@ Reads ReadsOfInputs(const LayerGraph& graph, const std::vector<FeatureType>& col
     };
     if (readers[i] != nullptr) {
       AddIntegers(column, Config(readers[i]->config).Int("input_dim"), quoted(*readers[i]), &reads);
+      const auto call = static_cast<size_t>(readers[i] - graph.layers.data());
+      // BuildModel reports its error.
+      const auto padding = PaddingOfIds(graph, call);
+      if (padding.ok() && padding->has_value()) reads[column].set_padding(**padding);
     } else if (dtype.starts_with("int")) {
       AddIntegers(column, 0, fmt::format("{} of dtype {}", quoted(layer), dtype), &reads);
     } else {
       AddFloats(column, floatx, &reads);
     }
+  }
+  // The weights of ragged ids.
+  for (const GraphLayer& layer : graph.layers) {
+    if (!layer.layer_class->takes_keys || layer.inputs.size() < 2) continue;
+    const GraphLayer& ids = graph.layers[static_cast<size_t>(layer.inputs[0])];
+    const GraphLayer& weights = graph.layers[static_cast<size_t>(layer.inputs[1])];
+    if (ids.feature < 0 || weights.feature < 0 || !Config(ids.config).Bool("ragged")) continue;
+    const auto column_of = [&](const GraphLayer& input) {
+      return columns[static_cast<size_t>(input.feature)].name;
+    };
+    reads[column_of(weights)].set_lengths_of(column_of(ids));
   }
   return reads;
 }
@@ -126,7 +141,9 @@ void SetReads(const Reads& inputs, const LayerGraph& graph, const v1::JobSpec& j
     if (!weight.empty()) AddFloats(weight, job.model().dtype(), &reads);
   }
   for (auto& [column, read] : reads) {
-    if (read.dtype() == kInteger || read.dtype() == "float64") *dataset->add_reads() = read;
+    const bool says_more =
+        read.dtype() == kInteger || read.dtype() == "float64" || !read.lengths_of().empty();
+    if (says_more) *dataset->add_reads() = read;
   }
 }
 

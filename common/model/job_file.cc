@@ -11,6 +11,7 @@
 #include "common/model/job_defaults.h"
 #include "common/model/job_reader.h"
 #include "common/model/layers/layer_names.h"
+#include "common/model/ragged_inputs.h"
 #include "common/model/text_file.h"
 
 namespace cohort {
@@ -80,6 +81,7 @@ absl::Status Read(std::string_view strategy, JobFile* job) {
   CompleteClasses(&job->spec);
   job->layers = reader.TakeJsonLayers();
   if (job->layers.empty()) job->layers = LayersInOrder(job->spec.model());
+  COHORT_RETURN_IF_ERROR(PadRaggedColumns(&job->spec, job->lines));
   SetColumnReads(&job->spec);
   return absl::OkStatus();
 }

@@ -17,6 +17,7 @@
 #include "common/model/losses/sample_weight.h"
 #include "common/model/metrics/metric.h"
 #include "common/model/mode_graph.h"
+#include "common/model/ragged_inputs.h"
 #include "common/model/row_keys.h"
 #include "common/optimizers/optimizers.h"
 
@@ -137,6 +138,7 @@ class ProgramMaker {
     const GraphLayer& layer = graph_.layers[index];
     builder_.SetScope(layer.name);
     builder_.SetDevice(layer.device);
+    COHORT_RETURN_IF_ERROR(CheckRaggedInputs(graph_, index));
     if (!HasDType(layer, "float32")) rounded_layers_.insert(layer.name);
     const size_t first_variable = variables_.size();
     LayerOutput output;
@@ -594,11 +596,13 @@ absl::StatusOr<std::vector<FeatureType>> DeclaredFeatures(const v1::JobSpec& job
     *given.mutable_config() = layer.config();
     COHORT_ASSIGN_OR_RETURN(const v1::ClassConfig complete, CompleteConfig(input->schema, given));
     const Config config(complete);
-    if (config.Ints("shape").empty()) {
+    Dims dims = config.Ints("shape");
+    if (!config.IsNone("max_length")) dims = {config.Int("max_length")};
+    if (dims.empty()) {
       return InvalidArgument("the Input \"{}\" has no shape: without the data it needs one", name);
     }
     features.push_back(
-        {name, DTypeFromName(config.String("dtype")).value_or(floatx), config.Ints("shape")});
+        {name, DTypeFromName(config.String("dtype")).value_or(floatx), std::move(dims)});
   }
   if (features.empty()) {
     return InvalidArgument("the model has no Input layer: without the data it needs one");

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <map>
 #include <set>
 #include <string>
 
 #include "common/data/dataset.h"
+#include "common/data/list_padding.h"
 #include "common/graph/mixed_precision.h"
 #include "common/graph/op_registry.h"
 #include "common/graph/program_proto.h"
@@ -1373,6 +1375,172 @@ TEST_CASE("a filter is checked when the job is read, and holds for the validatio
                                      "transforms: [{column: y, expression: x + 1}]",
                                      "epochs: 1"),
                           "job.yaml:5: Expression reads x: leave out `column`"));
+}
+
+// Lists of different lengths (ragged_inputs.h), from the files to the program.
+
+// A job with a bag of `clicks`, which `weights` weigh, in the files of a directory.
+class RaggedJob {
+ public:
+  explicit RaggedJob(std::string source = "csv: {path: clicks.csv}") : source_(std::move(source)) {}
+
+  void Write(const std::string& name, const std::string& text) const {
+    std::ofstream(directory_.path() + "/" + name) << text;
+  }
+  absl::StatusOr<JobFile> Parse(
+      const std::string& layers =
+          "    - Input: {name: clicks, dtype: int64, ragged: true, max_length: 4}\n"
+          "    - Input: {name: weights, dtype: float32, ragged: true, max_length: 4}\n"
+          "    - EmbeddingBag: {name: bag, inputs: [clicks, weights], input_dim: 10, output_dim: "
+          "3, "
+          "combiner: sum}\n") const {
+    return ParseJob("model:\n  functional:\n" + layers +
+                        "    - Dense: {inputs: bag, units: 1}\ncompile: {loss: mse}\n"
+                        "data: {batch_size: 8, train: {" +
+                        source_ + ", label: y}}\nfit: {epochs: 1}\n",
+                    "job.yaml");
+  }
+  absl::StatusOr<std::shared_ptr<const Dataset>> Open() const {
+    const auto job = Parse();
+    if (!job.ok()) return job.status();
+    return Dataset::Open(job->spec.data().train(), {.data_dir = directory_.path()});
+  }
+  // The error of opening the data, or of gathering all records.
+  std::string Error() const {
+    const auto data = Open();
+    if (!data.ok()) return std::string(data.status().message());
+    std::vector<uint64_t> records((*data)->num_records());
+    for (size_t i = 0; i < records.size(); ++i) records[i] = i;
+    const auto features = (*data)->FindFeatures(kNames);
+    if (!features.ok()) return std::string(features.status().message());
+    std::vector<Tensor> batch;
+    return std::string((*data)->Gather(records, *features, &batch).message());
+  }
+
+  static inline const std::vector<std::string> kNames = {"clicks", "weights"};
+
+ private:
+  const std::string source_;
+  const testing::TestDirectory directory_;
+};
+
+void CheckRecords(const RaggedJob& job) {
+  const auto data = job.Open();
+  REQUIRE(data.status().message() == "");
+  const auto features = (*data)->FindFeatures(RaggedJob::kNames);
+  REQUIRE(features.status().message() == "");
+  std::vector<Tensor> batch;
+  const std::vector<uint64_t> records = {0, 1, 2};
+  REQUIRE((*data)->Gather(records, *features, &batch).message() == "");
+  REQUIRE(batch[0].dtype() == DType::kInt64);
+  REQUIRE(batch[0].dims() == Dims{3, 4});
+  const auto ids = batch[0].values<int64_t>();
+  CHECK(std::vector<int64_t>(ids.begin(), ids.end()) ==
+        std::vector<int64_t>{7, 3, 7, kNoId, kNoId, kNoId, kNoId, kNoId, 0, 1, 2, 9});
+  REQUIRE(batch[1].dtype() == DType::kFloat32);
+  const auto weights = batch[1].values<float>();
+  for (size_t i = 0; i < 12; ++i)
+    CHECK((weights[i] == static_cast<float>(kNoWeight)) == (ids[i] == kNoId));
+  CHECK(weights[1] == 0.5F);
+  CHECK(weights[11] == 4.0F);
+}
+
+TEST_CASE("lists of CSV cells are padded for a ragged Input") {
+  const RaggedJob job;
+  job.Write("clicks.csv", "y,clicks,weights\n1,7|3|7,1|0.5|2\n0,,\n1,0|1|2|9,1|2|3|4\n");
+  CheckRecords(job);
+}
+
+TEST_CASE("lists of JSON lines are padded for a ragged Input") {
+  const RaggedJob job("json_lines: {path: a.jsonl, columns: {y: {}, clicks: {}, weights: {}}}");
+  job.Write("a.jsonl", R"({"y": 1, "clicks": [7, 3, 7], "weights": [1, 0.5, 2]}
+{"y": 0, "clicks": [], "weights": []}
+{"y": 1, "clicks": [0, 1, 2, 9], "weights": [1, 2, 3, 4]}
+)");
+  CheckRecords(job);
+  job.Write("a.jsonl", "{\"y\": 1, \"clicks\": [7, 3, 7], \"weights\": [1, 0.5]}\n");
+  CHECK_THAT(job.Error(), Catch::Contains("a.jsonl: line 1: column \"weights\": has 2 weights, and "
+                                          "\"clicks\" has 3 ids"));
+}
+
+TEST_CASE("ragged lists that do not fit are refused with file, line and column") {
+  const RaggedJob job;
+  const auto error = [&](const std::string& line) {
+    job.Write("clicks.csv", "y,clicks,weights\n1,7|3,1|1\n" + line + "\n");
+    return job.Error();
+  };
+  CHECK(error("0,1,1") == "");
+  CHECK_THAT(error("0,1|2|3|4|5,1|1|1|1|1"),
+             Catch::Contains("clicks.csv: line 3: column \"clicks\": has 5 numbers"));
+  CHECK_THAT(error("0,1|10,1|1"),
+             Catch::Contains("clicks.csv: line 3: column \"clicks\"[1]: 10 does not "
+                             "lie in [0, 10), as layer \"bag\" needs it"));
+  CHECK_THAT(error("0,-1,1"),
+             Catch::Contains("line 3: column \"clicks\"[0]: -1 does not lie in [0, 10)"));
+  CHECK_THAT(error("0,1|2.5,1|1"),
+             Catch::Contains("line 3: column \"clicks\"[1]: 2.5 is not an integer"));
+  CHECK_THAT(error("0,1|2,1"),
+             Catch::Contains("clicks.csv: line 3: column \"weights\": has 1 weights, and "
+                             "\"clicks\" has 2 ids"));
+  CHECK_THAT(error("0,,1"), Catch::Contains("has 1 weights, and \"clicks\" has 0 ids"));
+}
+
+TEST_CASE("padding gets no key, and its place is none") {
+  const RaggedJob job;
+  const auto parsed = job.Parse();
+  REQUIRE(parsed.status().message() == "");
+  const auto features = DeclaredFeatures(parsed->spec);
+  REQUIRE(features.status().message() == "");
+  const auto model = BuildModel(parsed->spec, *features, &parsed->lines);
+  REQUIRE(model.status().message() == "");
+  int uniques = 0;
+  for (const Node& node : model->train.nodes) {
+    if (node.op != "unique") continue;
+    ++uniques;
+    CHECK(std::get<int64_t>(node.attrs.at("padding")) == kNoId);
+    CHECK(model->train.symbols[1].capacity == 8 * 4);
+  }
+  CHECK(uniques == 1);
+}
+
+TEST_CASE("what ragged Inputs refuse") {
+  const RaggedJob job;
+  const auto error = [](const RaggedJob& of, const std::string& layers) {
+    const auto parsed = of.Parse(layers);
+    if (!parsed.ok()) return std::string(parsed.status().message());
+    const auto features = DeclaredFeatures(parsed->spec);
+    REQUIRE(features.status().message() == "");
+    return std::string(BuildModel(parsed->spec, *features, &parsed->lines).status().message());
+  };
+  const std::string ids =
+      "    - Input: {name: clicks, dtype: int64, ragged: true, max_length: 4}\n";
+  const std::string bag =
+      "    - EmbeddingBag: {name: bag, inputs: clicks, input_dim: 9, output_dim: 2}\n";
+  CHECK(error(job, ids + bag) == "");
+  CHECK_THAT(error(job, "    - Input: {name: clicks, dtype: int64, ragged: true}\n" + bag),
+             Catch::Contains("job.yaml:3: ragged: it needs `max_length`"));
+  CHECK_THAT(error(job, "    - Input: {name: clicks, ragged: true, max_length: 4}\n" + bag),
+             Catch::Contains("job.yaml:3: ragged: it needs `dtype`"));
+  CHECK_THAT(error(job,
+                   "    - Input: {name: clicks, dtype: int64, shape: [4], ragged: true, "
+                   "max_length: 4}\n" +
+                       bag),
+             Catch::Contains("job.yaml:3: ragged: the lists have no shape"));
+  CHECK_THAT(error(job, ids + "    - Embedding: {name: bag, inputs: clicks, input_dim: 9, "
+                              "output_dim: 2}\n"),
+             Catch::Contains("layer \"bag\" (Embedding): its input \"clicks\" is ragged, and only "
+                             "EmbeddingBag reads such lists"));
+  CHECK_THAT(error(job, ids + "    - EmbeddingBag: {name: bag, inputs: clicks, input_dim: 9, "
+                              "output_dim: 2, padding: 0}\n"),
+             Catch::Contains("`padding` is for lists of one length, and \"clicks\" is ragged"));
+  CHECK_THAT(error(job, ids + "    - Input: {name: w, shape: [4]}\n" +
+                            "    - EmbeddingBag: {name: bag, inputs: [clicks, w], input_dim: 9, "
+                            "output_dim: 2}\n"),
+             Catch::Contains("ids and weights must both be ragged"));
+  CHECK_THAT(error(RaggedJob("generator: {name: houses, records: 9}"), ids + bag),
+             Catch::Contains("ragged: the source generator has no lists"));
+  CHECK_THAT(error(RaggedJob("json_lines: {path: a.jsonl}"), ids + bag),
+             Catch::Contains("ragged: give the source json_lines its `columns`"));
 }
 
 }  // namespace

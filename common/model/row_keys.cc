@@ -5,6 +5,8 @@
 #include <string_view>
 #include <tuple>
 
+#include "common/base/printable.h"
+#include "common/data/list_padding.h"
 #include "common/graph/expr.h"
 #include "common/tensor/table_rows.h"
 
@@ -46,12 +48,30 @@ std::vector<const GraphLayer*> ReadersOfIds(const LayerGraph& graph) {
     const GraphLayer* reader = layer.layer_class->takes_keys ? &layer : nullptr;
     if (reader == nullptr && MovesNumbers(layer)) reader = readers[i];
     if (reader == nullptr) continue;
-    for (const int input : layer.inputs) {
-      const GraphLayer*& known = readers[static_cast<size_t>(input)];
+    // Other inputs of a layer that takes keys are weights.
+    const size_t count = layer.layer_class->takes_keys ? 1 : layer.inputs.size();
+    for (size_t k = 0; k < count; ++k) {
+      const GraphLayer*& known = readers[static_cast<size_t>(layer.inputs[k])];
       if (known == nullptr || RowsOf(*reader) < RowsOf(*known)) known = reader;
     }
   }
   return readers;
+}
+
+absl::StatusOr<std::optional<int64_t>> PaddingOfIds(const LayerGraph& graph, size_t call) {
+  if (graph.layers[call].layer_class->schema.name != "EmbeddingBag") return std::nullopt;
+  const Config config(graph.layers[call].config);
+  const bool given = !config.IsNone("padding");
+  for (size_t i = 0; i < graph.layers.size(); ++i) {
+    if (graph.FirstCall(i) != graph.FirstCall(call)) continue;
+    const GraphLayer& ids = graph.layers[static_cast<size_t>(graph.layers[i].inputs[0])];
+    if (ids.feature < 0 || !Config(ids.config).Bool("ragged")) continue;
+    if (!given) return kNoId;
+    return InvalidArgument(
+        "`padding` is for lists of one length, and \"{}\" is ragged: leave it out",
+        PrintableLine(ids.name));
+  }
+  return given ? std::optional(config.Int("padding")) : std::nullopt;
 }
 
 std::vector<size_t> RowKeys::BuildOrder() const {
@@ -95,16 +115,17 @@ absl::Status RowKeys::Make(size_t first, std::span<const LayerOutput> outputs,
     COHORT_ASSIGN_OR_RETURN(ids.emplace_back(), IdsOf(graph_, i, outputs, weighted));
     calls.push_back(i);
   }
+  COHORT_ASSIGN_OR_RETURN(const std::optional<int64_t> padding, PaddingOfIds(graph_, first));
   Keys& made = made_[first];
   if (calls.size() == 1) {
-    std::tie(made.keys, made.places[first]) = Unique(ids[0]);
+    std::tie(made.keys, made.places[first]) = Unique(ids[0], padding);
     return absl::OkStatus();
   }
   // The ids of a record side by side.
   std::vector<Expr> flat;
   for (const Expr& x : ids) flat.push_back(Reshape(x, {-1, ElementsPerRecord(x.type())}));
   Expr places;
-  std::tie(made.keys, places) = Unique(Concat(flat, 1));
+  std::tie(made.keys, places) = Unique(Concat(flat, 1), padding);
   int64_t begin = 0;
   for (size_t i = 0; i < calls.size(); ++i) {
     const int64_t size = ElementsPerRecord(ids[i].type());

@@ -2,9 +2,12 @@
 #define COHORT_COMMON_MODEL_ROW_KEYS_H_
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -15,6 +18,11 @@ namespace cohort {
 // Returns, by layer, the layer that reads its value as ids (LayerClass::takes_keys), if necessary
 // through layers that only move numbers; of several, that with the shortest table. Null: none.
 std::vector<const GraphLayer*> ReadersOfIds(const LayerGraph& graph);
+
+// The ids that count as none for the calls of an EmbeddingBag: what stands behind ragged lists, or
+// its `padding`; nothing: all ids count. Error: InvalidArgument if `padding` is given for ragged
+// lists.
+absl::StatusOr<std::optional<int64_t>> PaddingOfIds(const LayerGraph& graph, size_t call);
 
 // The keys of layers that read rows of a table (LayerClass::takes_keys) in one program. A step
 // pulls the rows of a table once. So the keys of a layer are those of all of its calls, and they

@@ -112,20 +112,18 @@ class Recommender(ExampleCase):
 class Clicks(ExampleCase):
     """Models of clicks on what `cohort generate` writes: better than chance, and not above the hidden model."""
 
-    JOBS = ("dlrm", "dcn_v2", "deepfm", "wide_deep_ctr", "two_tower")
-
-    def generate(self, output, records, begin):
+    def generate(self, output, records, begin, *more):
         """Writes a file, and returns the AUC of the hidden model."""
         done = run([program("cohort"), "generate", "criteo", "--output", output, "--records", str(records), "--begin",
-                    str(begin), "--vocabulary", "100"])
+                    str(begin), "--vocabulary", "100", *more])
         self.assertEqual(done.returncode, 0, done.stderr)
         return float(re.search(r"the hidden model reaches AUC (0\.\d+) ", done.stdout).group(1))
 
-    def test_they_learn(self):
+    def check(self, jobs, *more):
         with Directory() as data:
-            self.generate(os.path.join(data, "criteo_train.csv"), 20000, 0)
-            ceiling = self.generate(os.path.join(data, "criteo_validation.csv"), 5000, 20000)
-            for job in self.JOBS:
+            self.generate(os.path.join(data, "criteo_train.csv"), 20000, 0, *more)
+            ceiling = self.generate(os.path.join(data, "criteo_validation.csv"), 5000, 20000, *more)
+            for job in jobs:
                 with self.subTest(job), Directory() as directory:
                     ran = self.local(example(job + ".yaml"), directory, environment={"COHORT_DATA_DIR": data})
                     auc = ran.metrics("validation", "epoch")[-1]["AUC"]
@@ -133,6 +131,12 @@ class Clicks(ExampleCase):
                     # By chance an AUC of 5,000 records is 0.5 +- 0.008.
                     self.assertGreater(auc, 0.57)
                     self.assertLess(auc, ceiling + 0.02)
+
+    def test_models_of_one_id_for_each_table_learn(self):
+        self.check(["dlrm", "dcn_v2", "deepfm", "wide_deep_ctr"])
+
+    def test_two_towers_with_bags_learn(self):
+        self.check(["two_tower"], "--bags")
 
 
 class Transformer(ExampleCase):

@@ -76,8 +76,13 @@ std::vector<Column> ColumnsOfLayers(const json& c) {
                   .bound = 1,
                   .position = static_cast<int>(columns.size())};
     for (const json& other : c["model"]["layers"]) {
-      if (other["class_name"] == "Embedding" && other["inputs"][0] == column.name)
-        column.bound = other["input_dim"];
+      const bool has_table =
+          other["class_name"] == "Embedding" || other["class_name"] == "EmbeddingBag";
+      if (!has_table || other["inputs"][0] != column.name) continue;
+      for (const json& table : c["model"]["layers"]) {
+        if (table["name"] == other.value("shares", other["name"]))
+          column.bound = table["input_dim"];
+      }
     }
     columns.push_back(std::move(column));
   }

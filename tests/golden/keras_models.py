@@ -133,13 +133,38 @@ class CrossLayer(keras.layers.Layer):
         return x0 * (y + self.diag_scale * x) + x
 
 
+class EmbeddingBag(keras.layers.Layer):
+    """The sum, mean or sqrtn of tf.nn.embedding_lookup_sparse over padded lists."""
+
+    def __init__(self, input_dim, output_dim, combiner="mean", padding=None, **keywords):
+        super().__init__(**keywords)
+        self.input_dim, self.output_dim, self.combiner, self.padding = input_dim, output_dim, combiner, padding
+
+    def build(self, shape):
+        self.embeddings = self.add_weight(name="embeddings", shape=(self.input_dim, self.output_dim))
+
+    def call(self, inputs):
+        ids, weights = inputs if isinstance(inputs, (list, tuple)) else (inputs, None)
+        rows = keras.ops.take(self.embeddings, ids, axis=0)
+        factors = keras.ops.ones_like(rows[..., 0]) if weights is None else weights
+        if self.padding is not None:
+            factors = keras.ops.where(keras.ops.equal(ids, self.padding), 0.0, factors)
+        total = keras.ops.sum(rows * keras.ops.expand_dims(factors, -1), axis=1)
+        if self.combiner == "sum":
+            return total
+        divisor = (keras.ops.sum(factors, axis=1, keepdims=True) if self.combiner == "mean" else
+                   keras.ops.sqrt(keras.ops.sum(factors * factors, axis=1, keepdims=True)))
+        return keras.ops.divide_no_nan(total, divisor)
+
+
 # Layers that Keras lacks, written with keras.ops.
-OWN_LAYERS = {layer.__name__: layer for layer in (FeatureInteraction, FactorizationMachine, CrossLayer)}
+OWN_LAYERS = {layer.__name__: layer for layer in
+              (FeatureInteraction, FactorizationMachine, CrossLayer, EmbeddingBag)}
 
 
 def build(model_spec):
     """A functional keras.Model; layers carry the names of the specification."""
-    tensors, inputs = {}, []
+    tensors, inputs, made = {}, [], {}
     previous = None
     for layer in model_spec["layers"]:
         cls, name = layer["class_name"], layer["name"]
@@ -148,7 +173,8 @@ def build(model_spec):
             inputs.append(t)
         else:
             sources = [tensors[n] for n in layer.get("inputs", [previous])]
-            t = _layer(layer)(sources if len(sources) > 1 or cls == "Concatenate" else sources[0])
+            made[name] = made[layer["shares"]] if "shares" in layer else _layer(layer)
+            t = made[name](sources if len(sources) > 1 or cls == "Concatenate" else sources[0])
         tensors[name] = t
         previous = name
     return keras.Model(inputs, tensors[previous])
@@ -236,10 +262,11 @@ def batch(model_spec, compile_spec, output_units, seed, step, size):
     """Inputs in the order of the Input layers, and the labels."""
     inputs, position = [], 0
     bounds = {}
+    tables = {layer["name"]: layer for layer in model_spec["layers"]}
     for layer in model_spec["layers"]:
-        if layer["class_name"] == "Embedding":
+        if layer["class_name"] in ("Embedding", "EmbeddingBag"):
             source = layer["inputs"][0]
-            bounds[source] = layer["input_dim"]
+            bounds[source] = tables[layer.get("shares", layer["name"])]["input_dim"]
     for layer in model_spec["layers"]:
         if layer["class_name"] != "Input":
             continue

@@ -494,7 +494,7 @@ TEST_CASE("an error names the layer and the models around it") {
       {"/config/layers/0/config/batch_shape",
        {nullptr},
        "an input without an axis is not supported yet"},
-      {"/config/layers/0/config/ragged", true, "`ragged` of Input is not supported yet"},
+      {"/config/layers/0/config/sparse", true, "`sparse` of Input is not supported yet"},
       {"/config/layers/2/inbound_nodes/0/kwargs/states", Tensor("a"),
        "layers[2] \"shared\" (Dense): the argument `states` of a call is not supported yet"},
       {"/config/layers/4/inbound_nodes/0/args/1", 2.0,

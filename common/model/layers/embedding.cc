@@ -1,36 +1,15 @@
-// Embedding (keras/src/layers/core/embedding.py). Only the rows of the batch's distinct ids are
-// pulled, and only those get a gradient. A regularizer depends on all rows, so with one the whole
-// table is pulled, and all of it gets a gradient, as in Keras.
+// Embedding (keras/src/layers/core/embedding.py).
 #include "common/graph/expr.h"
 #include "common/model/layers/masks.h"
-#include "common/model/regularizers.h"
-#include "common/optimizers/constraints.h"
+#include "common/model/layers/table_rows.h"
 
 namespace cohort {
 namespace {
 
-absl::StatusOr<LayerOutput> ReadTable(LayerContext* context) {
-  const Config& config = context->config;
-  if (config.Has("embeddings_regularizer") && context->trainable()) {
-    COHORT_ASSIGN_OR_RETURN(
-        const Expr table,
-        context->Weight("embeddings", {config.Int("input_dim"), config.Int("output_dim")},
-                        "embeddings_initializer"));
-    if (!context->keys.valid()) return LayerOutput{};
-    return Gather(Gather(table, context->keys), context->places);
-  }
-  COHORT_ASSIGN_OR_RETURN(
-      const ValueType type,
-      context->AddVariable("embeddings", {config.Int("input_dim"), config.Int("output_dim")},
-                           "embeddings_initializer", true));
-  if (!context->keys.valid()) return LayerOutput{};
-  const Expr rows =
-      context->builder->ReadRows(context->VariableName("embeddings"), type, context->keys);
-  return Gather(rows, context->places);
-}
-
 absl::StatusOr<LayerOutput> BuildEmbedding(LayerContext* context) {
-  COHORT_ASSIGN_OR_RETURN(LayerOutput output, ReadTable(context));
+  COHORT_ASSIGN_OR_RETURN(const Expr rows, TableRows(context));
+  LayerOutput output;
+  if (rows.valid()) output.value = Gather(rows, context->places);
   if (context->config.Bool("mask_zero")) output.mask = NotEqual(context->inputs[0].value, 0);
   return output;
 }
@@ -38,16 +17,15 @@ absl::StatusOr<LayerOutput> BuildEmbedding(LayerContext* context) {
 }  // namespace
 
 LayerClass EmbeddingLayer() {
-  return {.schema = LayerSchema(
-              "Embedding", "The rows of a table that the input names by their numbers.",
-              {Int("input_dim", "Rows of the table.").AtLeast(1),
-               Int("output_dim", "Columns of the table.").AtLeast(1),
-               InitializerArgument("embeddings_initializer", "RandomUniform", "First table."),
-               RegularizerArgument("embeddings_regularizer"),
-               ConstraintArgument("embeddings_constraint"),
-               Bool("mask_zero", "True: the steps with the id 0 are masked.").Default(false),
-               Planned("weights"), Planned("lora_rank"), Planned("lora_alpha"),
-               Planned("quantization_config")}),
+  std::vector<Argument> arguments = TableArguments();
+  arguments.push_back(
+      Bool("mask_zero", "True: the steps with the id 0 are masked.").Default(false));
+  for (const char* planned : {"weights", "lora_rank", "lora_alpha", "quantization_config"}) {
+    arguments.push_back(Planned(planned));
+  }
+  return {.schema =
+              LayerSchema("Embedding", "The rows of a table that the input names by their numbers.",
+                          std::move(arguments)),
           .takes_keys = true,
           .mask = MaskRule::kOwn,
           .build = BuildEmbedding};

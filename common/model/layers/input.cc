@@ -48,8 +48,17 @@ LayerClass InputLayer() {
                .OneOf({"float32", "float64", "int32", "int64", "string"}),
            String("feature", "The column; none: the name of the layer, or the only column.")
                .Optional(),
+           Bool("ragged",
+                "True: lists of different lengths, for EmbeddingBag. It needs `dtype`: int64 for "
+                "ids, float32 for weights.")
+               .Default(false),
+           Int("max_length",
+               "With `ragged`: the length of the longest list; a longer one is an "
+               "error.")
+               .AtLeast(1)
+               .Optional(),
            Planned("batch_size"), Planned("batch_shape"), Planned("tensor"),
-           Planned(Bool("sparse", "").Default(false)), Planned(Bool("ragged", "").Default(false)),
+           Planned(Bool("sparse", "").Default(false)),
            Planned(Bool("optional", "").Default(false))}),
       .min_inputs = 0,
       .max_inputs = 0,

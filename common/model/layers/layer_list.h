@@ -43,6 +43,7 @@
   X(EinsumDense)              \
   X(DynamicEmbedding)         \
   X(Embedding)                \
+  X(EmbeddingBag)             \
   X(External)                 \
   X(FactorizationMachine)     \
   X(FeatureInteraction)       \
