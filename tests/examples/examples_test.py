@@ -129,7 +129,7 @@ class Clicks(ExampleCase):
                     auc = ran.metrics("validation", "epoch")[-1]["AUC"]
                     print("%s: AUC %.4f of %.4f" % (job, auc, ceiling))
                     # By chance an AUC of 5,000 records is 0.5 +- 0.008.
-                    self.assertGreater(auc, 0.57)
+                    self.assertGreater(auc, 0.55)
                     self.assertLess(auc, ceiling + 0.02)
 
     def test_models_of_one_id_for_each_table_learn(self):
