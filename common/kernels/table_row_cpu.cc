@@ -10,7 +10,9 @@ class TableRowKernel : public Kernel {
   absl::Status Run(const KernelContext& c) const override {
     const int64_t* const keys = c.in(0).as<int64_t>();
     int64_t* const rows = c.out(0).as<int64_t>();
-    for (int64_t i = 0; i < c.in(0).elements; ++i) rows[i] = RowOfKey(keys[i]);
+    for (int64_t i = 0; i < c.in(0).elements; ++i) {
+      rows[i] = keys[i] == kNoTableKey ? kNoTableKey : RowOfKey(keys[i]);
+    }
     return absl::OkStatus();
   }
 };

@@ -77,7 +77,10 @@ Reads ReadsOfInputs(const LayerGraph& graph, const std::vector<FeatureType>& col
       return fmt::format("layer \"{}\"", PrintableLine(of.name));
     };
     if (readers[i] != nullptr) {
-      AddIntegers(column, Config(readers[i]->config).Int("input_dim"), quoted(*readers[i]), &reads);
+      // Ids of a table without bounds are any numbers.
+      const int64_t below =
+          readers[i]->layer_class->unbounded ? 0 : Config(readers[i]->config).Int("input_dim");
+      AddIntegers(column, below, quoted(*readers[i]), &reads);
       const auto call = static_cast<size_t>(readers[i] - graph.layers.data());
       // BuildModel reports its error.
       const auto padding = PaddingOfIds(graph, call);

@@ -10,6 +10,7 @@
 #include "common/data/source_class.h"
 #include "common/model/layer_graph.h"
 #include "common/model/layers/layer_names.h"
+#include "common/model/row_keys.h"
 #include "proto/job.pb.h"
 
 namespace cohort {
@@ -113,7 +114,7 @@ absl::Status CheckRaggedInputs(const LayerGraph& graph, size_t layer) {
     const GraphLayer& from = graph.layers[static_cast<size_t>(input)];
     if (!IsRagged(from)) continue;
     ++ragged;
-    if (reader.layer_class->schema.name == "EmbeddingBag") continue;
+    if (TakesLists(*reader.layer_class)) continue;
     return InvalidArgument("its input \"{}\" is ragged, and only EmbeddingBag reads such lists",
                            PrintableLine(from.name));
   }

@@ -58,8 +58,12 @@ std::vector<const GraphLayer*> ReadersOfIds(const LayerGraph& graph) {
   return readers;
 }
 
+bool TakesLists(const LayerClass& layer_class) {
+  return layer_class.takes_keys && layer_class.schema.Find("padding") != nullptr;
+}
+
 absl::StatusOr<std::optional<int64_t>> PaddingOfIds(const LayerGraph& graph, size_t call) {
-  if (graph.layers[call].layer_class->schema.name != "EmbeddingBag") return std::nullopt;
+  if (!TakesLists(*graph.layers[call].layer_class)) return std::nullopt;
   const Config config(graph.layers[call].config);
   const bool given = !config.IsNone("padding");
   for (size_t i = 0; i < graph.layers.size(); ++i) {
@@ -115,7 +119,11 @@ absl::Status RowKeys::Make(size_t first, std::span<const LayerOutput> outputs,
     COHORT_ASSIGN_OR_RETURN(ids.emplace_back(), IdsOf(graph_, i, outputs, weighted));
     calls.push_back(i);
   }
-  COHORT_ASSIGN_OR_RETURN(const std::optional<int64_t> padding, PaddingOfIds(graph_, first));
+  COHORT_ASSIGN_OR_RETURN(std::optional<int64_t> padding, PaddingOfIds(graph_, first));
+  if (graph_.layers[first].layer_class->unbounded && padding.has_value() &&
+      *padding != kNoTableKey) {
+    padding = RowOfKey(*padding);
+  }
   Keys& made = made_[first];
   if (calls.size() == 1) {
     std::tie(made.keys, made.places[first]) = Unique(ids[0], padding);

@@ -19,6 +19,9 @@ namespace cohort {
 // through layers that only move numbers; of several, that with the shortest table. Null: none.
 std::vector<const GraphLayer*> ReadersOfIds(const LayerGraph& graph);
 
+// True for a layer that reads lists of ids, which may have different lengths: EmbeddingBag and its
+// like.
+bool TakesLists(const LayerClass& layer_class);
 // The ids that count as none for the calls of an EmbeddingBag: what stands behind ragged lists, or
 // its `padding`; nothing: all ids count. Error: InvalidArgument if `padding` is given for ragged
 // lists.

@@ -2,6 +2,7 @@
 #define COHORT_COMMON_TENSOR_TABLE_ROWS_H_
 
 #include <cstdint>
+#include <limits>
 
 namespace cohort {
 
@@ -11,6 +12,9 @@ namespace cohort {
 // shards of a table partition its keys by hash.
 inline constexpr int kTableRowBits = 62;
 inline constexpr int64_t kTableRows = int64_t{1} << kTableRowBits;
+
+// No key: it stands behind the end of a list of keys. The op table_row keeps it.
+inline constexpr int64_t kNoTableKey = std::numeric_limits<int64_t>::min();
 
 // `dims`: sizes in a span, a vector or a field of a message.
 template <typename Sizes>

@@ -1,5 +1,8 @@
 // EmbeddingBag: one vector of several ids, as torch.nn.EmbeddingBag and the combiners of
 // tf.nn.embedding_lookup_sparse compute it.
+#include <algorithm>
+#include <iterator>
+
 #include "common/graph/expr.h"
 #include "common/model/layers/table_rows.h"
 
@@ -14,6 +17,18 @@ Expr InverseOrZero(Expr x) {
 }
 
 absl::StatusOr<LayerOutput> BuildEmbeddingBag(LayerContext* context) {
+  COHORT_ASSIGN_OR_RETURN(const Expr rows, TableRows(context));
+  return BagOfRows(context, rows);
+}
+
+absl::StatusOr<LayerOutput> BuildDynamicEmbeddingBag(LayerContext* context) {
+  COHORT_ASSIGN_OR_RETURN(const Expr rows, DynamicTableRows(context));
+  return BagOfRows(context, rows);
+}
+
+}  // namespace
+
+absl::StatusOr<LayerOutput> BagOfRows(LayerContext* context, Expr rows) {
   const ValueType ids = context->inputs[0].value.type();
   if (ids.dims.size() != 2) {
     return InvalidArgument("its ids must be lists [batch, length], and are {}", TypeToString(ids));
@@ -26,7 +41,6 @@ absl::StatusOr<LayerOutput> BuildEmbeddingBag(LayerContext* context) {
                              TypeToString(ids), TypeToString(weights.type()));
     }
   }
-  COHORT_ASSIGN_OR_RETURN(const Expr rows, TableRows(context));
   if (!rows.valid()) return LayerOutput();
   const Expr places = context->places;
   const Expr sum = Bag(rows, places, weights);
@@ -41,19 +55,20 @@ absl::StatusOr<LayerOutput> BuildEmbeddingBag(LayerContext* context) {
   return LayerOutput(sum * InverseOrZero(divisor));
 }
 
-}  // namespace
-
-LayerClass EmbeddingBagLayer() {
-  std::vector<Argument> arguments = TableArguments();
-  arguments.push_back(
+std::vector<Argument> BagArguments() {
+  return {
       String("combiner",
              "What becomes of the rows, each times its weight w: `sum`; `mean`, the sum divided by "
              "that of w; `sqrtn`, divided by the root of the sum of w^2.")
           .Default("mean")
-          .OneOf({"sum", "mean", "sqrtn"}));
-  arguments.push_back(
+          .OneOf({"sum", "mean", "sqrtn"}),
       Int("padding", "The id behind the end of a list, which does not count; none: all count.")
-          .Optional());
+          .Optional()};
+}
+
+LayerClass EmbeddingBagLayer() {
+  std::vector<Argument> arguments = TableArguments();
+  std::ranges::move(BagArguments(), std::back_inserter(arguments));
   return {.schema = LayerSchema(
               "EmbeddingBag",
               "One vector of each list of ids, [batch, output_dim]: their rows of a table, "
@@ -63,6 +78,20 @@ LayerClass EmbeddingBagLayer() {
           .max_inputs = 2,
           .takes_keys = true,
           .build = BuildEmbeddingBag};
+}
+
+LayerClass DynamicEmbeddingBagLayer() {
+  std::vector<Argument> arguments = DynamicTableArguments();
+  std::ranges::move(BagArguments(), std::back_inserter(arguments));
+  return {
+      .schema = LayerSchema("DynamicEmbeddingBag",
+                            "As EmbeddingBag, with the table of DynamicEmbedding: ids of 64 bits, "
+                            "which nobody has listed.",
+                            std::move(arguments)),
+      .max_inputs = 2,
+      .takes_keys = true,
+      .unbounded = true,
+      .build = BuildDynamicEmbeddingBag};
 }
 
 }  // namespace cohort

@@ -42,6 +42,7 @@
   X(ELU)                      \
   X(EinsumDense)              \
   X(DynamicEmbedding)         \
+  X(DynamicEmbeddingBag)      \
   X(Embedding)                \
   X(EmbeddingBag)             \
   X(External)                 \

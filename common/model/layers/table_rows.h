@@ -17,6 +17,16 @@ std::vector<Argument> TableArguments();
 // whole table is pulled, and all of it gets a gradient, as in Keras.
 absl::StatusOr<Expr> TableRows(LayerContext* context);
 
+// The same for a table without bounds (LayerClass::unbounded).
+std::vector<Argument> DynamicTableArguments();
+absl::StatusOr<Expr> DynamicTableRows(LayerContext* context);
+
+// The arguments of a layer that makes one vector of each list of ids, beside those of its table.
+std::vector<Argument> BagArguments();
+// Returns that vector, of the `rows` that LayerContext::keys name; not valid: nothing is built.
+// Errors: InvalidArgument for ids that are no lists, or weights of another shape.
+absl::StatusOr<LayerOutput> BagOfRows(LayerContext* context, Expr rows);
+
 }  // namespace cohort
 
 #endif  // COHORT_COMMON_MODEL_LAYERS_TABLE_ROWS_H_
