@@ -70,7 +70,9 @@ std::string WriteSeeds() {
 
 std::vector<std::string> Arguments(int argc, char** argv) {
   const char* const seconds = std::getenv("COHORT_FUZZ_SECONDS");
+  // By default a finding ends with 77, which CTest takes for a skipped test.
   std::vector<std::string> arguments = {argv[0], "-timeout=20", "-rss_limit_mb=4096",
+                                        "-error_exitcode=1",
                                         fmt::format("-artifact_prefix={}-", target.name)};
   arguments.insert(arguments.end(), argv + 2, argv + argc);
   if (argc > 2) return arguments;
