@@ -26,12 +26,12 @@ api_header(plugin.h include/cohort/plugin.h common/base/version.h common/plugin/
 # What these include.
 api_header(base.h common/base/status.h common/base/exit_code.h common/base/prepare_process.h common/base/flags.h common/base/clock.h
   common/base/mutex.h common/base/log.h)
-api_header(tensor.h common/tensor/dtype.h common/tensor/buffer.h common/tensor/tensor.h)
+api_header(tensor.h common/tensor/dtype.h common/tensor/buffer.h common/tensor/table_rows.h common/tensor/tensor.h)
 api_header(config.pb.h proto/config.pb.h)
 api_header(schema.h common/schema/class_schema.h common/schema/class_registry.h)
 api_header(program.h common/graph/loss_scale.h common/metrics/metric_state.h common/graph/program.h
   common/graph/program_builder.h common/graph/expr.h common/graph/autodiff.h)
-api_header(data.h common/data/feature_type.h common/data/record_source.h common/data/data_options.h
+api_header(data.h common/data/feature_type.h common/data/record_source.h common/data/data_options.h common/data/file_blocks.h
   common/data/source_class.h common/data/transform_class.h)
 api_header(layers.h common/model/layers/layer.h common/model/activations.h common/model/losses/loss.h
   common/metrics/finalizers.h common/model/metrics/metric.h)
