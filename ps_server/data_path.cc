@@ -189,6 +189,10 @@ uint64_t DataPath::SupersededBytes() const {
   return SumOfTablets(tablets(), [](Tablet* tablet) { return tablet->superseded_bytes(); });
 }
 
+uint64_t DataPath::ValueBytes() const {
+  return SumOfTablets(tablets(), [](Tablet* tablet) { return tablet->bytes(); });
+}
+
 void DataPath::Reclaim() {
   const std::shared_ptr<const TabletSet> tablets = this->tablets();
   if (tablets == nullptr) return;

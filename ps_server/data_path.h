@@ -87,6 +87,8 @@ class DataPath {
   uint64_t BytesToCopyAtClose() const;
   uint64_t PulledBytes(const RequestView& request) const;
   uint64_t SupersededBytes() const;
+  // Values and slots of the tablets that are served. Tables without bounds grow.
+  uint64_t ValueBytes() const;
   uint64_t EarlyBytes() const { return early_bytes_.load(); }
   // For Tablet::Options.
   std::atomic<uint64_t>* early_bytes() { return &early_bytes_; }

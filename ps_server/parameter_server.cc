@@ -172,6 +172,8 @@ absl::Status ParameterServer::Tick() {
 
 void ParameterServer::KeepLedger() {
   ServerMemory& memory = *core_->memory();
+  if (const uint64_t values = core_->data_path()->ValueBytes(); values > 0)
+    memory.SetValues(values);
   service_.SetMostHeld(memory.most_held(), memory.most_held_alone());
   const uint64_t held = service_.held().bytes();
   const uint64_t early = core_->data_path()->EarlyBytes();
