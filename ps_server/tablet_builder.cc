@@ -135,7 +135,12 @@ absl::Status TabletBuilder::Restore(const v1::AssignTablets& assign, TabletSet* 
                                      static_cast<uint64_t>(info.row_begin + row),
                                      static_cast<uint64_t>(rows), out);
         });
-    read.Update(tablet->FillTables(
+    COHORT_RETURN_IF_ERROR(Annotate(read, assign.restore_from()));
+    auto start = (*source)->Tablet(assign.layout(), tablet->number());
+    COHORT_RETURN_IF_ERROR(Annotate(start.status(), assign.restore_from()));
+    COHORT_RETURN_IF_ERROR(tablet->Restore(*start->applied, start->version));
+    // Behind it: rows without a clock get the tablet's.
+    read = tablet->FillTables(
         [&](const ShardInfo& info, Tablet::RowAdder add, Tablet::RowAdder add_counts) {
           const auto add_and_report = [&](auto rows, auto tensors) {
             bytes += rows.size() * info.row_bytes() * (1 + info.slots.size());
@@ -143,11 +148,8 @@ absl::Status TabletBuilder::Restore(const v1::AssignTablets& assign, TabletSet* 
             return add(rows, tensors);
           };
           return (*source)->ReadTable(info, add_and_report, add_counts);
-        }));
+        });
     COHORT_RETURN_IF_ERROR(Annotate(read, assign.restore_from()));
-    auto start = (*source)->Tablet(assign.layout(), tablet->number());
-    COHORT_RETURN_IF_ERROR(Annotate(start.status(), assign.restore_from()));
-    COHORT_RETURN_IF_ERROR(tablet->Restore(*start->applied, start->version));
     if (start->partially_applied == 0) continue;
     env_.metrics->partially_applied->Increment(start->partially_applied);
     env_.log->Warning("partially_applied_updates",

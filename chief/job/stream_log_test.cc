@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "chief/job/stream_watch.h"
+#include "common/data/source_class.h"
 #include "common/testing/directory_test_util.h"
 #include "common/testing/status_test_util.h"
 
@@ -76,7 +77,7 @@ struct Watched {
   explicit Watched(const testing::TestDirectory& directory, uint64_t checkpointed = 0) {
     StreamWatch::Options options;
     *options.train.mutable_source_class() =
-        ClassOf("csv", {{"path", ConfigOf(directory / "in/*.csv")}});
+        *CompleteConfig(Sources(), ClassOf("csv", {{"path", ConfigOf(directory / "in/*.csv")}}));
     options.stream.set_poll_s(0.001);
     options.stream.set_end(directory / "END");
     options.batch_size = 4;

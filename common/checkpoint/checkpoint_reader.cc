@@ -176,7 +176,10 @@ absl::Status CheckpointReader::ReadTable(const std::string& variable, const std:
                                          std::span<const std::string> slots, uint64_t row_begin,
                                          uint64_t rows, RowAdder add) const {
   const LogicalTensor* const keys = Find(variable, keys_slot);
-  if (keys == nullptr) return absl::OkStatus();
+  if (keys == nullptr && keys_slot == kCountedKeysSlot) return absl::OkStatus();
+  if (keys == nullptr) {
+    return DataLoss("{} has no keys of the table \"{}\"", IdOf(*manifest_).ToString(), variable);
+  }
   std::vector<const LogicalTensor*> tensors;
   for (const std::string& slot : slots) {
     tensors.push_back(Find(variable, slot));

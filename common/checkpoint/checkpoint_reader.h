@@ -81,7 +81,7 @@ class CheckpointReader {
                         uint64_t row_begin, uint64_t rows, std::span<uint8_t> out) const;
   // Gives those of rows [row_begin, row_begin + rows) of a table without bounds that `keys_slot`
   // has the keys of to `add`(rows from row_begin on, their items in these slots; "": the values),
-  // ascending, in pieces. Nothing if there is no such slot of keys. Errors: NotFound (no such
+  // ascending, in pieces. Errors: NotFound (no such
   // slot), DataLoss (keys that do not ascend by their rows or lie outside of their piece); those of
   // `add`.
   using RowAdder = absl::FunctionRef<absl::Status(std::span<const int64_t>,

@@ -111,8 +111,11 @@ Expr SumTo(Expr grad, const ValueType& type);
 // keys[U] (int64, no key twice) and, for each id, the position of its key. Ids that equal `padding`
 // have no key, and the position -1.
 std::pair<Expr, Expr> Unique(Expr ids, std::optional<int64_t> padding = std::nullopt);
-// The rows of keys in a table without bounds (common/tensor/table_rows.h).
-inline Expr TableRow(Expr keys) { return Trace("table_row", {keys}); }
+// The rows of keys in a table without bounds (common/tensor/table_rows.h). `lists`: kNoTableKey is
+// no key, and stays.
+inline Expr TableRow(Expr keys, bool lists) {
+  return Trace("table_row", {keys}, {{"lists", lists}});
+}
 // rows[index]: [index dims..., row dims...].
 inline Expr Gather(Expr rows, Expr index) { return Trace("gather", {rows, index}); }
 // Sums of `grad`'s rows by index: the gradient of Gather with respect to `rows`.

@@ -11,6 +11,10 @@
 #include "common/tensor/table_rows.h"
 
 namespace cohort {
+bool TakesLists(const LayerClass& layer_class) {
+  return layer_class.takes_keys && layer_class.schema.Find("padding") != nullptr;
+}
+
 namespace {
 
 // Layers whose output has the numbers of their inputs, in the dtype of these.
@@ -32,7 +36,8 @@ absl::StatusOr<Expr> IdsOf(const LayerGraph& graph, size_t call,
   // BuildOrder puts ids before the layers that take them, unless they depend on such a layer.
   if (outputs[input].value.valid() && !weighted[input]) {
     const Expr ids = Cast(outputs[input].value, DType::kInt64);
-    return graph.layers[call].layer_class->unbounded ? TableRow(ids) : ids;
+    const LayerClass& layer_class = *graph.layers[call].layer_class;
+    return layer_class.unbounded ? TableRow(ids, TakesLists(layer_class)) : ids;
   }
   return InvalidArgument(
       "its ids come from layer \"{}\", which depends on weights; they must come from the data",
@@ -56,10 +61,6 @@ std::vector<const GraphLayer*> ReadersOfIds(const LayerGraph& graph) {
     }
   }
   return readers;
-}
-
-bool TakesLists(const LayerClass& layer_class) {
-  return layer_class.takes_keys && layer_class.schema.Find("padding") != nullptr;
 }
 
 absl::StatusOr<std::optional<int64_t>> PaddingOfIds(const LayerGraph& graph, size_t call) {

@@ -12,6 +12,7 @@
 #include "common/optimizers/gradient_clipping.h"
 #include "common/optimizers/rules/rule.h"
 #include "common/optimizers/rules/rule_list.h"
+#include "common/tensor/table_rows.h"
 #include "proto/parameter_server.pb.h"
 
 namespace cohort {
@@ -160,7 +161,15 @@ absl::Status MarkWholeVariables(std::span<const v1::OptimizerSpec> optimizers,
     if (!rule.ok()) {
       return Annotate(rule.status(), fmt::format("variable \"{}\"", variable.name()));
     }
-    if ((*rule)->scope() == UpdateScope::kVariable) variable.set_whole(true);
+    if ((*rule)->scope() != UpdateScope::kVariable) continue;
+    if (IsTable(variable.dims())) {
+      return InvalidArgument(
+          "variable \"{}\" is a table without bounds, and its optimizer {} or its constraint works "
+          "on "
+          "whole variables: give it another one (`optimizers`)",
+          variable.name(), optimizers[variable.optimizer()].rule().class_name());
+    }
+    variable.set_whole(true);
   }
   return absl::OkStatus();
 }

@@ -84,7 +84,7 @@ absl::Status ChooseOptimizers(std::span<const OptimizerChoice> choices,
                               std::span<v1::VariableSpec> variables);
 
 // Sets VariableSpec.whole of each variable whose rule works on whole variables. Errors: those of
-// OptimizerRule::Create, with the variable's name.
+// OptimizerRule::Create, with the variable's name; InvalidArgument for a table without bounds.
 absl::Status MarkWholeVariables(std::span<const v1::OptimizerSpec> optimizers,
                                 std::span<v1::VariableSpec> variables);
 

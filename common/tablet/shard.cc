@@ -284,6 +284,7 @@ uint64_t Shard::BytesToCopy(std::span<const PushEntryView> entries) const {
     if (table_.has_value()) {
       table_->Find(keys, clock_, &places);
       std::erase(places, TableRows::kNoPlace);
+      std::ranges::sort(places);  // those of a block lie together
       keys = places;
     }
     bytes += blocks_.BytesToCopy(keys);
@@ -377,6 +378,17 @@ absl::Status Shard::CheckRows(std::span<const int64_t> rows) const {
 absl::Status Shard::AddRows(std::span<const int64_t> rows,
                             std::span<const std::span<const uint8_t>> tensors) {
   COHORT_RETURN_IF_ERROR(CheckRows(rows));
+  const size_t of_rows = 1 + info_->slots.size();
+  bool fits = tensors.size() == of_rows || tensors.size() == of_rows + 1;
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    const size_t bytes = t < of_rows ? info_->row_bytes() : sizeof(uint64_t);
+    fits = fits && tensors[t].size() == rows.size() * bytes;
+  }
+  if (!fits) {
+    return DataLoss(
+        "shard {} ({}): {} rows of a table that do not have {} bytes each, in {} tensors",
+        info_->shard, info_->variable, rows.size(), info_->row_bytes(), of_rows);
+  }
   table_->Add(rows, tensors, clock_);
   return absl::OkStatus();
 }
@@ -384,6 +396,11 @@ absl::Status Shard::AddRows(std::span<const int64_t> rows,
 absl::Status Shard::AddCounts(std::span<const int64_t> rows,
                               std::span<const std::span<const uint8_t>> tensors) {
   COHORT_RETURN_IF_ERROR(CheckRows(rows));
+  const size_t bytes = rows.size() * sizeof(uint64_t);
+  if (tensors.size() != 2 || tensors[0].size() != bytes || tensors[1].size() != bytes) {
+    return DataLoss("shard {} ({}): counts of a table that are not two numbers for each key",
+                    info_->shard, info_->variable);
+  }
   const auto numbers = [](std::span<const uint8_t> bytes) {
     return std::span(reinterpret_cast<const uint64_t*>(bytes.data()),
                      bytes.size() / sizeof(uint64_t));

@@ -1,6 +1,7 @@
 #include "common/tablet/table_rows.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <tuple>
@@ -97,6 +98,7 @@ void TableRows::FindOrMake(std::span<const int64_t> rows, uint64_t clock,
 TableRows::Counts& TableRows::CountsOf(int64_t row) {
   std::shared_ptr<Counts>& part = counts_[static_cast<size_t>(row) % kParts];
   if (part.use_count() > 1) part = std::make_shared<Counts>(*part);
+  std::atomic_thread_fence(std::memory_order_acquire);  // a snapshot has read it, and has ended
   return *part;
 }
 
@@ -151,7 +153,10 @@ void TableRows::EndUpdate(std::span<const int64_t> places, uint64_t clock) {
     if (rules_.evict_below_l2 > 0 && blocks_->RowAt(place) >= 0 && IsSmall(place)) Remove(place);
   }
   if (rules_.evict_after > 0) Sweep(2 * places.size() + 64, clock);
-  if (rules_.max_rows > 0 && size() > rules_.max_rows) RemoveOldest();
+  if (rules_.max_rows == 0 || size() <= rules_.max_rows) return;
+  // A checkpoint leaves out what is gone, so it must not count here either.
+  if (rules_.evict_after > 0) Sweep(static_cast<size_t>(end_), clock);
+  if (size() > rules_.max_rows) RemoveOldest();
 }
 
 bool TableRows::IsSmall(int64_t place) const {

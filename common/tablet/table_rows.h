@@ -97,7 +97,7 @@ class TableRows {
   bool IsSmall(int64_t place) const;
   // Frees the places of some rows that are gone.
   void Sweep(size_t places, uint64_t clock);
-  // Removes the rows that were updated longest ago.
+  // Removes the rows that were updated longest ago. It looks at all rows, so it is rare.
   void RemoveOldest();
 
   const std::shared_ptr<const ShardInfo> info_;

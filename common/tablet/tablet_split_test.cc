@@ -96,6 +96,44 @@ TEST_CASE("an embedding has the bits of another variable") {
   }
 }
 
+// A writer drops the values of a snapshot before its slots.
+std::vector<Floats> UpdatedBesideSlots(const v1::OptimizerSpec& optimizer, bool snapshot) {
+  v1::VariableSpec variable = Variable("w", {kRows, kColumns}, 1);
+  variable.set_row_reads(true);
+  TestTablet tablet(Layout({variable}, optimizer), 1024);
+  std::vector<TabletSnapshot> held;
+  for (uint32_t step = 0; step < 4; ++step) {
+    if (snapshot) {
+      held.clear();
+      held.push_back(*tablet->Snapshot(0));
+      for (ShardBlock& block : held[0].shards[0].blocks) block.values = BufferRef();
+    }
+    TestPush push(step);
+    const std::vector<int64_t> keys = {1, 5, 90, 400};
+    push.Sparse<float>(0, keys, Random(keys.size() * kColumns, step));
+    REQUIRE(tablet.Push(push).status() == v1::APPLIED);
+  }
+  const TabletSnapshot end = *tablet->Snapshot(0);
+  std::vector<Floats> state;
+  for (int slot = -1; slot < static_cast<int>(end.shards[0].info->slots.size()); ++slot) {
+    state.push_back(SnapshotValues(end.shards[0], slot));
+  }
+  return state;
+}
+
+TEST_CASE("an update keeps slots that a snapshot shares without the values") {
+  for (const char* const update : {"keras", "lazy"}) {
+    for (const bool averages : {false, true}) {
+      // Averages move in every step, so no update is lazy.
+      if (averages && update == std::string("lazy")) continue;
+      CAPTURE(update, averages);
+      const v1::OptimizerSpec optimizer =
+          OptimizerOf("Adagrad", {{"use_ema", ConfigOf(averages)}}, update);
+      CHECK(UpdatedBesideSlots(optimizer, true) == UpdatedBesideSlots(optimizer, false));
+    }
+  }
+}
+
 // The bytes of a dense entry as a socket may deliver them: cut anywhere, without alignment.
 class Received {
  public:

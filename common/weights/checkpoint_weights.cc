@@ -20,9 +20,16 @@ class CheckpointWeights : public WeightSource {
   absl::Status Open() {
     std::vector<SourceTensor> tensors;
     for (const auto& [name, tensor] : reader_->tensors()) {
-      // The rows of a table without bounds are no tensor.
-      if (name.second.empty() && !IsTable(tensor.dims))
-        tensors.push_back({name.first, tensor.dtype, tensor.dims});
+      if (!name.second.empty()) continue;
+      if (IsTable(tensor.dims)) {
+        return Unimplemented(
+            "{}: the rows of the table without bounds \"{}\" cannot be exported, nor begin another "
+            "job: continue the job as it was (its model, its optimizer and its loss), or use "
+            "another "
+            "checkpoint directory",
+            path(), name.first);
+      }
+      tensors.push_back({name.first, tensor.dtype, tensor.dims});
     }
     return SetTensors(std::move(tensors));
   }

@@ -28,6 +28,7 @@
 #include "common/placement/partitioner.h"
 #include "common/placement/placement.h"
 #include "common/placement/shard_plan.h"
+#include "common/tensor/table_rows.h"
 #include "common/weights/initial_weights.h"
 #include "deploy/launcher/data_sample.h"
 #include "deploy/launcher/job_warnings.h"
@@ -154,6 +155,7 @@ absl::StatusOr<std::string> LazyHints(const BuiltModel& model, const v1::Layout&
   std::string hints;
   for (const v1::VariableSpec& variable : model.variables) {
     const int64_t rows = VariableRows(variable);
+    if (IsTable(variable.dims())) continue;  // only its rows that exist
     if (!variable.row_reads() || rows < kRowsPerBatchThatPay * batch_size) continue;
     const OptimizerRule* const rule = rules->Find(variable);
     if (rule == nullptr || rule->touches_only_keys()) continue;

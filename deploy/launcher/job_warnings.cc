@@ -183,7 +183,8 @@ void IntegersOverScaledNumbers(const JobFacts& job, Warnings* warnings) {
 // Layers that bring numbers of any size to a scale, or read them as ids.
 bool TakesAnyRange(std::string_view layer_class) {
   return layer_class.ends_with("Normalization") ||
-         IsOneOf(layer_class, {"Rescaling", "Embedding", "CategoryEncoding", "Discretization",
+         IsOneOf(layer_class, {"Rescaling", "Embedding", "EmbeddingBag", "DynamicEmbedding",
+                               "DynamicEmbeddingBag", "CategoryEncoding", "Discretization",
                                "Hashing", "HashedCrossing", "IntegerLookup", "StringLookup",
                                "TextVectorization", "ReversibleEmbedding"});
 }

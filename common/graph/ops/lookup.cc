@@ -128,7 +128,7 @@ void BagGradGradient(GradientContext* c) {
 
 std::vector<OpSchema> LookupOps() {
   return {
-      {"table_row", 1, 1, 1, {}, InferTableRow, nullptr, NoFlops},
+      {"table_row", 1, 1, 1, {{"lists", AttrKind::kBool, false}}, InferTableRow, nullptr, NoFlops},
       {"unique",
        1,
        1,

@@ -148,6 +148,15 @@ class ElementwiseRule : public OptimizerRule {
     ApplyUpdate(ConstantsAt<T>(u.step), range);
   }
 
+  // A snapshot may share some of the tensors: each of these has its own copy then.
+  bool IsInPlace(const UpdateTarget& target) const {
+    bool in_place = target.variable_in == target.variable_out;
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      in_place = in_place && target.slots_in[i] == target.slots_out[i];
+    }
+    return in_place;
+  }
+
   template <typename T>
   void RowsInPlace(const RowsUpdate& u) const {
     UpdateRows<T> rows;
@@ -166,9 +175,7 @@ class ElementwiseRule : public OptimizerRule {
   // Alternates between runs of rows with keys and runs without.
   template <typename T>
   void Rows(const RowsUpdate& u) const {
-    if (touches_only_keys() && u.target.variable_in == u.target.variable_out && u.weight != 0) {
-      return RowsInPlace<T>(u);
-    }
+    if (touches_only_keys() && IsInPlace(u.target) && u.weight != 0) return RowsInPlace<T>(u);
     const auto step = ConstantsAt<T>(u.step);
     const int64_t n = u.row_elements;
     size_t key = 0;
