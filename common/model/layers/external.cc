@@ -1,6 +1,7 @@
 // A step that a program of the user computes (common/graph/ops/external.cc).
 #include <nlohmann/json.hpp>
 
+#include "common/base/printable.h"
 #include "common/graph/expr.h"
 #include "common/model/layers/layer.h"
 
@@ -12,6 +13,11 @@ absl::StatusOr<LayerOutput> BuildExternal(LayerContext* context) {
   if (names.size() != context->inputs.size()) {
     return InvalidArgument("it has {} names for its {} inputs", names.size(),
                            context->inputs.size());
+  }
+  for (const std::string& name : names) {
+    if (!IsUtf8(name)) {
+      return InvalidArgument("names: \"{}\" is not UTF-8", PrintableLine(name));
+    }
   }
   std::vector<Expr> inputs;
   for (const LayerOutput& input : context->inputs) inputs.push_back(input.value);

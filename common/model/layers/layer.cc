@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/printable.h"
 #include "common/graph/expr.h"
 #include "common/model/activations.h"
 #include "common/model/regularizers.h"
@@ -51,6 +52,10 @@ absl::StatusOr<ValueType> LayerContext::Declare(std::string_view suffix, std::ve
   ValueType type{floatx, {}};
   for (int64_t size : dims) type.dims.push_back({size, 0});
   const std::string variable_name = VariableName(suffix);
+  // It stands in the headers of checkpoints, which are JSON.
+  if (!IsUtf8(variable_name)) {
+    return InvalidArgument("the name \"{}\" is not UTF-8", PrintableLine(variable_name));
+  }
   if (is_shared) {
     for (const v1::VariableSpec& known : *variables) {
       if (known.name() != variable_name) continue;
