@@ -1485,6 +1485,25 @@ TEST_CASE("ragged lists that do not fit are refused with file, line and column")
   CHECK_THAT(error("0,,1"), Catch::Contains("has 1 weights, and \"clicks\" has 0 ids"));
 }
 
+TEST_CASE("a bag of a table without bounds gives the end of a list no key") {
+  const RaggedJob job;
+  const auto parsed = job.Parse(
+      "    - Input: {name: clicks, dtype: int64, ragged: true, max_length: 4}\n"
+      "    - DynamicEmbeddingBag: {name: bag, inputs: clicks, output_dim: 3, max_rows: 50}\n");
+  REQUIRE(parsed.status().message() == "");
+  const auto features = DeclaredFeatures(parsed->spec);
+  REQUIRE(features.status().message() == "");
+  const auto model = BuildModel(parsed->spec, *features);
+  REQUIRE(model.status().message() == "");
+  CHECK(IsTable(model->variables[0].dims()));
+  CHECK(model->variables[0].table().max_rows() == 50);
+  REQUIRE(CountOps(model->train, "table_row") == 1);
+  for (const Node& node : model->train.nodes) {
+    if (node.op == "table_row") CHECK(BoolAttr(node, "lists"));
+    if (node.op == "unique") CHECK(IntAttr(node, "padding") == kNoId);
+  }
+}
+
 TEST_CASE("padding gets no key, and its place is none") {
   const RaggedJob job;
   const auto parsed = job.Parse();

@@ -27,8 +27,7 @@ struct TableRules {
   uint64_t min_count = 0;  // a row is made by the update that names it for this time; 0: the first
   double probability = 1;  // that an update makes the row, by a draw from (seed, row, clock)
   uint64_t seed = 0;
-  uint64_t evict_after =
-      0;  // a row is gone when this number of updates have not named it; 0: never
+  uint64_t evict_after = 0;   // a row is gone when this many updates have not named it; 0: never
   double evict_below_l2 = 0;  // a row is gone when an update leaves it with a smaller norm
   uint64_t max_rows = 0;      // the shard keeps those that were updated last. 0: any number
 
