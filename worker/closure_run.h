@@ -44,6 +44,8 @@ class ClosureRun {
 
   // Folds the metrics of a step that has run.
   void AddStep(const Executable& executable, int64_t examples);
+  // A step without records counts, and does nothing.
+  void AddEmptyStep() { ++steps_; }
   void AddPush(const PushOutcome& outcome);
   // A step has run whose gradient is not finite, because its loss was scaled too much.
   void AddNotFinite() { result_.set_not_finite_steps(result_.not_finite_steps() + 1); }

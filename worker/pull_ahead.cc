@@ -32,6 +32,7 @@ PreparedStep* PullAhead::Add() {
   step.lane = static_cast<int>(at);
   step.last = next_ordinal_ >= open_->closure().steps();
   step.pulled = false;
+  step.empty = false;
   step.timeline = 0;
   if (step.last) CloseOpen();
   return &step;

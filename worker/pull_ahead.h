@@ -17,6 +17,7 @@ struct PreparedStep {
   uint32_t ordinal = 0;
   int lane = 0;           // in the executable
   bool last = false;      // the last step of its closure
+  bool empty = false;     // it has no records, so nothing is pulled, run or pushed
   bool pulled = false;    // its values are in place
   uint64_t timeline = 0;  // at which its values were pulled
   double loss_scale = 0;  // with which it runs, if the program has one

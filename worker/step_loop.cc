@@ -5,6 +5,7 @@
 
 #include "common/base/crash_point.h"
 #include "common/base/status.h"
+#include "common/data/stream_files.h"
 #include "common/exec/finite_pushes.h"
 #include "common/graph/program_proto.h"
 
@@ -224,7 +225,7 @@ PreparedStep* StepLoop::NextPull() {
     return nullptr;
   }
   if (is_ahead) metrics_->pulled_ahead->Increment();
-  if (ahead_.program()->uses_variables) return step;
+  if (ahead_.program()->uses_variables && !step->empty) return step;
   step->pulled = true;
   return nullptr;
 }
@@ -234,9 +235,28 @@ absl::Status StepLoop::Prepare(PreparedStep* step) {
   const v1::Closure& closure = step->run->closure();
   step->loss_scale = closure.loss_scale() > 0 ? closure.loss_scale() : program->loss_scale.scale();
   program->executable->UseLane(step->lane);
-  COHORT_RETURN_IF_ERROR(
-      BindStep(program, step->run.get(), step->ordinal, step->loss_scale, &resources_));
-  return program->executable->Prepare({step->run->seed(), closure.place(), step->ordinal});
+  COHORT_ASSIGN_OR_RETURN(const bool bound, BindStep(program, step->run.get(), step->ordinal,
+                                                     step->loss_scale, &resources_));
+  step->empty = !bound;
+  if (bound) {
+    return NameFile(
+        program->executable->Prepare({step->run->seed(), closure.place(), step->ordinal}), *step);
+  }
+  if (closure.ring_places() == 0) return absl::OkStatus();
+  return FailedPrecondition(
+      "a ring of replicas cannot leave out the records of {}: give the job `communication: direct`",
+      closure.leases(static_cast<int>(step->ordinal)).part().path());
+}
+
+absl::Status StepLoop::NameFile(absl::Status status, const PreparedStep& step) const {
+  const v1::Closure& closure = step.run->closure();
+  const auto ordinal = static_cast<int>(step.ordinal);
+  if (!absl::IsInvalidArgument(status) || ordinal >= closure.leases_size()) return status;
+  const v1::Lease& lease = closure.leases(ordinal);
+  if (!lease.has_part()) return status;
+  const std::string& path = lease.part().path();
+  return AdviseToSkip(std::move(status), path, options_.data,
+                      fmt::format("the records are those of {}: ", path));
 }
 
 // The oldest step runs if enough steps are pulled ahead of it, or if none can be added.
@@ -249,10 +269,14 @@ void StepLoop::RunFront() {
   StepProgram* const program = ahead_.program();
   const PreparedStep step = ahead_.PopFront();
   ClosureRun* const run = step.run.get();
+  if (step.empty) {
+    run->AddEmptyStep();
+    return EndPart(run);
+  }
   program->executable->UseLane(step.lane);
   const TimePoint begin = clock_->Now();
   DenseSums* sums = nullptr;
-  const absl::Status status = RunStep(step, program, &sums);
+  const absl::Status status = NameFile(RunStep(step, program, &sums), step);
   if (!status.ok()) {
     run->Abandon(status);
     return EndPart(run);

@@ -81,6 +81,9 @@ struct StepMetrics {
 // If the variables lie on the device where the steps run (VariableAccess::on_device), the push
 // takes what the step has left there, so it ends before the next step runs.
 //
+// A step without records (of a stream's file that the user leaves out) pulls, runs and pushes
+// nothing. To a synchronous step it is a member that has staged nothing.
+//
 // The loop gives a closure back if it is cancelled or rolled back, or if its exchange is fenced. It
 // returns a typed error if the data or the program fail. The end of an independent dataset is
 // OUT_OF_RANGE.
@@ -124,6 +127,8 @@ class StepLoop {
   void DropUnwanted();
   PreparedStep* NextPull();
   absl::Status Prepare(PreparedStep* step);
+  // Appends which file of a stream has the records of the step, if they are wrong.
+  absl::Status NameFile(absl::Status status, const PreparedStep& step) const;
   bool IsDue(const PreparedStep* pull);
   void RunFront();
   // Runs the step of this lane. If dense gradients are summed among the workers, `sums` is set, and

@@ -23,8 +23,8 @@ absl::StatusOr<const BatchReader::Batch*> NextBatch(const v1::Closure& closure, 
 
 }  // namespace
 
-absl::Status BindStep(StepProgram* program, ClosureRun* run, uint32_t ordinal, double loss_scale,
-                      Resources* resources) {
+absl::StatusOr<bool> BindStep(StepProgram* program, ClosureRun* run, uint32_t ordinal,
+                              double loss_scale, Resources* resources) {
   const v1::Closure& closure = run->closure();
   std::vector<Tensor>& arguments = program->arguments;
   if (ordinal == 0) {
@@ -39,6 +39,7 @@ absl::Status BindStep(StepProgram* program, ClosureRun* run, uint32_t ordinal, d
   if (!closure.resource().empty()) {
     COHORT_ASSIGN_OR_RETURN(const BatchReader::Batch* batch,
                             NextBatch(closure, ordinal, resources, run));
+    if (batch->records == 0) return false;
     bound.insert(bound.end(), batch->tensors.begin(), batch->tensors.end());
   }
   bound.insert(bound.end(), arguments.begin(), arguments.end());
@@ -48,7 +49,8 @@ absl::Status BindStep(StepProgram* program, ClosureRun* run, uint32_t ordinal, d
     if (program->scale.values<float>()[0] != scale) program->scale = Tensor::Scalar(scale);
     bound.push_back(program->scale);
   }
-  return program->executable->Bind(bound);
+  COHORT_RETURN_IF_ERROR(program->executable->Bind(bound));
+  return true;
 }
 
 }  // namespace cohort

@@ -1,7 +1,7 @@
 #ifndef COHORT_WORKER_STEP_PROGRAM_H_
 #define COHORT_WORKER_STEP_PROGRAM_H_
 
-#include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include <cstdint>
 #include <memory>
@@ -31,10 +31,11 @@ struct StepProgram {
 
 // Binds step `ordinal` of a closure to the current lane: the next batch of the closure's resource,
 // then the closure's arguments, then `loss_scale` if the program has one. The steps of a closure
-// are bound in their order, and no other closure between them. Errors: those of Resources::Next and
-// Executable::Bind; InvalidArgument if the closure has no lease for the step.
-absl::Status BindStep(StepProgram* program, ClosureRun* run, uint32_t ordinal, double loss_scale,
-                      Resources* resources);
+// are bound in their order, and no other closure between them. Returns false and binds nothing if
+// the batch has no records, because the user leaves out the file. Errors: those of Resources::Next
+// and Executable::Bind; InvalidArgument if the closure has no lease for the step.
+absl::StatusOr<bool> BindStep(StepProgram* program, ClosureRun* run, uint32_t ordinal,
+                              double loss_scale, Resources* resources);
 
 }  // namespace cohort
 

@@ -108,6 +108,7 @@ json StreamJson(const StreamFigures& stream) {
           {"records_waiting", stream.records_waiting},
           {"bytes_waiting", stream.bytes_waiting},
           {"oldest_waiting_seconds", stream.oldest_waiting_seconds},
+          {"files_left_out", stream.files_left_out},
           {"ended", stream.ended}};
 }
 

@@ -37,6 +37,7 @@ struct StreamFigures {
   uint64_t records_waiting = 0;    // records of counted files that are not read
   uint64_t bytes_waiting = 0;
   double oldest_waiting_seconds = 0;  // since the last change of the oldest waiting file
+  uint64_t files_left_out = 0;        // those with a FILE.skip
   bool ended = false;                 // no file will come
 };
 
@@ -61,7 +62,8 @@ class ControlledJob {
   virtual JobStatus Status() const = 0;
   // Takes a checkpoint and returns its directory.
   virtual absl::StatusOr<std::string> TakeCheckpoint() = 0;
-  // Takes a checkpoint and makes the job end. Returns the checkpoint's directory.
+  // Takes a checkpoint and makes the job end. Returns the checkpoint's directory; "": the job has
+  // not begun to train.
   virtual absl::StatusOr<std::string> Stop() = 0;
   // Returns the mode that the job has then.
   virtual absl::StatusOr<ModeSettings> ChangeMode(const ModeChange& change) = 0;

@@ -84,7 +84,7 @@ std::shared_ptr<ClusterCoordinator> JobRunner::coordinator() const {
 }
 
 absl::StatusOr<JobReport> JobRunner::Run() {
-  COHORT_RETURN_IF_ERROR(AwaitFirstFile());
+  if (absl::Status waited = AwaitFirstFile(); !waited.ok()) return AfterStop(std::move(waited));
   console_.SetActivity("reading its data");
   COHORT_ASSIGN_OR_RETURN(JobPlan plan, JobPlan::Make(options_.job, options_.data));
   plan_ = std::make_unique<JobPlan>(std::move(plan));
@@ -111,10 +111,25 @@ absl::Status JobRunner::AwaitFirstFile() {
     const bool ends = !end.empty() && std::filesystem::exists(options_.data.PathOf(end), ignored);
     COHORT_ASSIGN_OR_RETURN(const auto files,
                             ListStreamFiles(data.train(), data.stream(), options_.data));
-    if (ends || !files.empty()) return absl::OkStatus();
+    if (!files.empty()) return absl::OkStatus();
+    if (ends) {
+      return WithExitCode(
+          NotFound(
+              "the stream {} has ended, because {} exists, and it has no file: nothing tells "
+              "the columns of the data. Add a file, which may be one that the job has read, or "
+              "remove {}",
+              StreamPlace(data.train()), options_.data.PathOf(end), options_.data.PathOf(end)),
+          ExitCode::kNoInput);
+    }
     if (console_.activity() != wait) {
       console_.SetActivity(wait);
       console_.Print(wait);
+      const std::string directory = CheckpointDirectory();
+      const std::string socket = JoinPath(directory, kControlSocket);
+      if (!directory.empty() && !ControlSocket::IsServed(socket)) {
+        COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(MakeDirectories(directory)));
+        StartControl();
+      }
     }
     const double poll = std::min(data.stream().poll_s(), 0.2);  // an interrupt is seen soon
     std::this_thread::sleep_for(std::chrono::duration<double>(poll));
@@ -481,8 +496,7 @@ void JobRunner::ReportDifferences(const std::string& checkpoint) {
 
 absl::StatusOr<std::unique_ptr<JobDirectory>> JobRunner::TakeDirectory() {
   JobDirectory::Options options;
-  options.path = options_.checkpoint_dir.empty() ? plan_->spec().checkpoint().directory()
-                                                 : options_.checkpoint_dir;
+  options.path = CheckpointDirectory();
   options.fresh = fresh_;
   options.finished_ok = options_.finished_ok;
   options.launch = options_.launch;
@@ -491,6 +505,11 @@ absl::StatusOr<std::unique_ptr<JobDirectory>> JobRunner::TakeDirectory() {
   options.servers = static_cast<uint32_t>(cluster_.tasks(Role::kPs).size());
   console_.SetActivity("taking the checkpoint directory " + options.path);
   return JobDirectory::Take(std::move(options), plan_.get());
+}
+
+std::string JobRunner::CheckpointDirectory() const {
+  return options_.checkpoint_dir.empty() ? options_.job.spec.checkpoint().directory()
+                                         : options_.checkpoint_dir;
 }
 
 std::string JobRunner::LogDirectory() const {
@@ -853,7 +872,7 @@ void JobRunner::WriteSummary(RunSummary summary, JobReport* report) const {
 
 void JobRunner::StartControl() {
   AdminServer::Options options;
-  options.control_socket = JoinPath(directory_->path(), kControlSocket);
+  options.control_socket = JoinPath(CheckpointDirectory(), kControlSocket);
   options.control = [this](const std::string& command, const std::string& request) {
     return AnswerJobRequest(command, request, this, options_.log);
   };
@@ -872,10 +891,13 @@ void JobRunner::EndControl() {
 
 absl::StatusOr<JobReport> JobRunner::AfterStop(absl::StatusOr<JobReport> outcome) const {
   MutexLock lock(&mu_);
-  if (stopped_at_.empty() || !absl::IsCancelled(outcome.status())) return outcome;
+  if (!stopped_at_.has_value() || !absl::IsCancelled(outcome.status())) return outcome;
   return WithExitCode(
-      Cancelled("the job was stopped; {} is its checkpoint, and a later start continues from it",
-                stopped_at_),
+      stopped_at_->empty()
+          ? Cancelled("the job was stopped before it began to train")
+          : Cancelled("the job was stopped; {} is its checkpoint, and a later start continues from "
+                      "it",
+                      *stopped_at_),
       ExitCode::kStopped);
 }
 
@@ -895,13 +917,18 @@ JobStatus JobRunner::Status() const {
   JobStatus status;
   status.job = options_.job.spec.name();
   status.activity = activity();
+  const v1::DataSpec& data = options_.job.spec.data();
+  const bool is_stream = data.visitation() == v1::STREAM;
+  status.stream = stream();
+  if (is_stream && !status.stream.has_value()) {
+    status.stream = StreamFigures{.place = StreamPlace(data.train())};
+  }
   if (!has_plan_) return status;
   const JobControls::Asked asked = controls_->asked();
   status.epochs = asked.epochs;
   status.steps = asked.steps;
   if (asked.paused) status.activity = "paused";
-  status.stream = stream();
-  if (plan_->spec().data().visitation() == v1::STREAM) {
+  if (is_stream) {
     status.epochs = 0;
     if (status.steps >= kEpochsOfStream) status.steps = 0;
   }
@@ -926,7 +953,10 @@ absl::StatusOr<std::string> JobRunner::TakeCheckpoint() {
 }
 
 absl::StatusOr<std::string> JobRunner::Stop() {
-  COHORT_ASSIGN_OR_RETURN(const std::string checkpoint, TakeCheckpoint());
+  std::string checkpoint;
+  if (has_plan_) {
+    COHORT_ASSIGN_OR_RETURN(checkpoint, TakeCheckpoint());
+  }
   {
     MutexLock lock(&mu_);
     stopped_at_ = checkpoint;

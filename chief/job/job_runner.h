@@ -69,7 +69,8 @@ struct JobRunnerOptions {
 // With `elastic`, a lost replica ends 4. Then 2 to 4 run again on the replicas that are left.
 //
 // From 3 on, `cohort ctl` reaches the job by a socket in the checkpoint directory. Only the holder
-// of the directory's lock has this socket.
+// of the directory's lock has this socket. While a job waits for the first file of its stream, it
+// has the socket if no other chief answers there.
 class JobRunner : public ControlledJob {
  public:
   explicit JobRunner(JobRunnerOptions options);
@@ -149,7 +150,8 @@ class JobRunner : public ControlledJob {
   // another kind.
   void ReportDifferences(const std::string& checkpoint);
   absl::StatusOr<JobReport> RunInDirectory();
-  // Visitation stream: waits for the first file, whose columns the plan needs.
+  // Visitation stream: waits for the first file, whose columns the plan needs. Errors: NotFound if
+  // the stream has ended without a file; Cancelled after Interrupt.
   absl::Status AwaitFirstFile();
   // Reads the list of the stream's files, and begins to look for new ones.
   absl::Status OpenStream();
@@ -157,6 +159,7 @@ class JobRunner : public ControlledJob {
   absl::Status UpdateStream();
   // Errors: FailedPrecondition if the list lacks places that the cluster has done.
   absl::Status CheckStreamList(const CoordinatorState& state) const;
+  std::string CheckpointDirectory() const;
   std::string LogDirectory() const;  // "": the job has none
   absl::Status OpenMetricsLog();
   // Begins what TensorBoard shows besides metrics.
@@ -205,7 +208,8 @@ class JobRunner : public ControlledJob {
   std::atomic<bool> started_{false};
   mutable Mutex mu_;
   std::shared_ptr<ClusterCoordinator> coordinator_ ABSL_GUARDED_BY(mu_);
-  std::string stopped_at_ ABSL_GUARDED_BY(mu_);  // the checkpoint of Stop; "": not stopped
+  // The checkpoint of Stop; "": it came before the training. nullopt: not stopped.
+  std::optional<std::string> stopped_at_ ABSL_GUARDED_BY(mu_);
 
   std::unique_ptr<AdminServer> control_;  // its threads use all of the above
 };

@@ -152,6 +152,7 @@ TEST_CASE("a watch names a file that has changed, and one that was removed too e
   Add(directory, "a.csv");
   Watched w(directory);
   REQUIRE(Message(w.Until([&] { return w.taken.size() == 1; })) == "");
+  w.position = 1;
   REQUIRE(w.watch->Take(w.position).ok());
   w.watch->SetCheckpointed(1);
   CHECK(w.watch->figures().files_in_work == 1);

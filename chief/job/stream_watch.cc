@@ -82,6 +82,7 @@ absl::StatusOr<StreamWatch::News> StreamWatch::Take(uint64_t position, double se
   const auto until = std::chrono::steady_clock::now() + Seconds(seconds);
   MutexLock lock(&mu_);
   position_ = position;
+  position_known_ = true;
   while (error_.ok() && news_.files.empty() && !news_.ended && has_news_.WaitUntil(&mu_, until)) {
   }
   if (!error_.ok()) return error_;
@@ -113,6 +114,7 @@ uint64_t StreamWatch::BytesAhead() const {
 StreamFigures StreamWatch::figures() const {
   StreamFigures figures{.place = StreamPlace(options_.train)};
   MutexLock lock(&mu_);
+  figures.files_left_out = files_left_out_;
   int64_t oldest = 0;
   const auto waits = [&](const Taken& file) {
     ++figures.files_waiting;
@@ -175,9 +177,11 @@ absl::Status StreamWatch::Poll() {
   // A file that was there before `end` is found afterwards.
   const std::string& end = options_.stream.end();
   const bool ends = !end.empty() && Exists(options_.data.PathOf(end));
-  COHORT_ASSIGN_OR_RETURN(const auto found,
-                          ListStreamFiles(options_.train, options_.stream, options_.data));
-  COHORT_RETURN_IF_ERROR(CheckTaken(found));
+  std::set<std::string> left_out;
+  COHORT_ASSIGN_OR_RETURN(
+      const auto found, ListStreamFiles(options_.train, options_.stream, options_.data, &left_out));
+  NoteLeftOut(left_out);
+  COHORT_RETURN_IF_ERROR(CheckTaken(found, left_out));
   bool all = false;
   COHORT_RETURN_IF_ERROR(TakeNew(found, &all));
   COHORT_RETURN_IF_ERROR(CompactIfDue(found));
@@ -188,29 +192,59 @@ absl::Status StreamWatch::Poll() {
   return absl::OkStatus();
 }
 
-absl::Status StreamWatch::CheckTaken(const std::vector<std::string>& found) {
+void StreamWatch::NoteLeftOut(const std::set<std::string>& left_out) {
+  for (const std::string& path : left_out) {
+    if (!left_out_.contains(path)) options_.log->Info("stream_file_left_out", {{"path", path}});
+  }
+  left_out_ = left_out;
+  MutexLock lock(&mu_);
+  files_left_out_ = left_out.size();
+}
+
+absl::Status StreamWatch::CheckTaken(const std::vector<std::string>& found,
+                                     const std::set<std::string>& left_out) {
+  uint64_t checkpointed = 0;
+  {
+    MutexLock lock(&mu_);
+    if (!position_known_) return absl::OkStatus();
+    checkpointed = checkpointed_;
+  }
   for (const std::string& path : found) {
     const v1::StreamFile* const file = list_->Find(path);
     if (file == nullptr) continue;
     const absl::Status same = CheckStreamFile(*file, options_.data);
     // It was removed just now.
-    if (!same.ok() && !absl::IsNotFound(same)) return same;
-  }
-  uint64_t checkpointed = 0;
-  {
-    MutexLock lock(&mu_);
-    checkpointed = checkpointed_;
+    if (same.ok() || absl::IsNotFound(same)) continue;
+    COHORT_RETURN_IF_ERROR(OnBroken(*file, same));
   }
   const std::vector<v1::StreamFile>& files = list_->files();
   for (auto file = files.rbegin(); file != files.rend(); ++file) {
     if (file->first_place() + file->places() <= checkpointed) break;
-    if (file->places() == 0 || !IsGone(options_.data.PathOf(file->path()))) continue;
-    return WithExitCode(
-        FailedPrecondition(
-            "{}: was removed before a checkpoint had all of its records: put it back. `cohort ctl "
-            "RUN status` counts the files that are done and may be removed",
-            options_.data.PathOf(file->path())),
-        ExitCode::kNoInput);
+    if (file->places() == 0 || left_out.contains(file->path())) continue;
+    const std::string path = options_.data.PathOf(file->path());
+    if (!IsGone(path)) continue;
+    COHORT_RETURN_IF_ERROR(OnBroken(
+        *file,
+        WithExitCode(FailedPrecondition("{}: was removed before a checkpoint had all of its "
+                                        "records. `cohort ctl RUN status` counts the files that "
+                                        "are done and may be removed",
+                                        path),
+                     ExitCode::kNoInput)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StreamWatch::OnBroken(const v1::StreamFile& file, absl::Status broken) {
+  {
+    MutexLock lock(&mu_);
+    const bool is_read = file.first_place() + file.places() <= std::max(position_, checkpointed_);
+    if (!is_read) {
+      return AdviseToSkip(std::move(broken), file.path(), options_.data,
+                          "put it back as it was, or ");
+    }
+  }
+  if (noted_.insert(file.path()).second) {
+    options_.log->Failure(LogLevel::kWarning, "stream_file_not_as_read", broken);
   }
   return absl::OkStatus();
 }
@@ -238,7 +272,9 @@ absl::Status StreamWatch::TakeNew(const std::vector<std::string>& found, bool* a
     absl::StatusOr<v1::StreamFile> file = TakeStreamFile(
         options_.train, fresh[next], {.batch_size = options_.batch_size}, options_.data);
     if (absl::IsNotFound(file.status())) continue;  // it was removed just now
-    COHORT_RETURN_IF_ERROR(file.status());
+    // It is not in the list yet, so it may still change.
+    COHORT_RETURN_IF_ERROR(AdviseToSkip(file.status(), fresh[next], options_.data,
+                                        "correct it and start the job again, or "));
     ahead += file->bytes();
     files.push_back(*std::move(file));
     const bool late = ToSeconds(options_.clock->Now() - began) >= kMostSecondsAtOnce;

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,9 +26,10 @@ namespace cohort {
 //
 //   a file is complete ─► TakeStreamFile counts its records ─► StreamLog::Append ─► Take, by the job
 //
-// Files of which a record is not in a checkpoint yet must stay as they are: if one changes or is
-// removed, Take returns an error that names it. So does a file that has come back with other
-// contents under the name of a file that was read.
+// A file must stay as it is until all of its records are read: if it changes or is removed before,
+// Take returns an error that names it, unless the user leaves out the rest of it (FILE.skip). A
+// rollback needs the records again that no checkpoint has. If a file changes later, the log has a
+// warning, because nobody reads its new contents.
 class StreamWatch {
  public:
   struct Options {
@@ -73,8 +76,12 @@ class StreamWatch {
 
   void Run();
   absl::Status Poll();
-  // Errors: a file of the list has changed, or is removed too early.
-  absl::Status CheckTaken(const std::vector<std::string>& found);
+  // Errors: a file of the list has changed, or is removed, before it is read.
+  absl::Status CheckTaken(const std::vector<std::string>& found,
+                          const std::set<std::string>& left_out);
+  // Takes what is wrong with a file of the list. Returns it if the file is still needed.
+  absl::Status OnBroken(const v1::StreamFile& file, absl::Status broken);
+  void NoteLeftOut(const std::set<std::string>& left_out);
   // Adds new files to the list. Sets `*all` if none is left.
   absl::Status TakeNew(const std::vector<std::string>& found, bool* all);
   absl::Status Append(std::vector<v1::StreamFile>* files);
@@ -83,7 +90,10 @@ class StreamWatch {
   bool stopping() const;
 
   const Options options_;
-  const std::unique_ptr<StreamLog> list_;  // only the thread uses it, from its start on
+  // Only the thread uses these three, from its start on.
+  const std::unique_ptr<StreamLog> list_;
+  std::set<std::string> noted_;  // files of which the log has a warning
+  std::set<std::string> left_out_;
 
   mutable Mutex mu_;
   CondVar wake_;
@@ -94,6 +104,8 @@ class StreamWatch {
   std::vector<Taken> taken_ ABSL_GUARDED_BY(mu_);
   std::vector<Taken> found_ ABSL_GUARDED_BY(mu_);  // files that are complete and not taken
   uint64_t position_ ABSL_GUARDED_BY(mu_) = 0;
+  bool position_known_ ABSL_GUARDED_BY(mu_) = false;  // Take was called
+  uint64_t files_left_out_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t checkpointed_ ABSL_GUARDED_BY(mu_) = 0;
 
   std::thread thread_;  // last: it uses all of the above

@@ -23,6 +23,7 @@ namespace cohort {
 namespace {
 
 constexpr std::string_view kDone = ".done";
+constexpr std::string_view kSkip = ".skip";
 
 absl::StatusOr<FileState> StateOf(const std::string& path) {
   struct stat status = {};
@@ -37,7 +38,7 @@ absl::StatusOr<FileState> StateOf(const std::string& path) {
 bool IsComplete(const std::string& path) {
   const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
   return !name.starts_with('.') && !name.starts_with('_') && !name.ends_with(".tmp") &&
-         !name.ends_with(kDone);
+         !name.ends_with(kDone) && !name.ends_with(kSkip);
 }
 
 bool Exists(const std::string& path) {
@@ -93,23 +94,47 @@ std::string StreamPlace(const v1::DatasetSpec& spec) {
 
 absl::StatusOr<std::vector<std::string>> ListStreamFiles(const v1::DatasetSpec& spec,
                                                          const v1::StreamSpec& stream,
-                                                         const DataOptions& options) {
+                                                         const DataOptions& options,
+                                                         std::set<std::string>* left_out) {
   COHORT_ASSIGN_OR_RETURN(const auto patterns, PatternsOf(Config(spec.source_class())));
-  std::vector<std::string> matches;
+  std::vector<std::string> matches, markers;
   for (const std::string& pattern : patterns) {
     COHORT_RETURN_IF_ERROR(AddMatches(pattern, options, &matches));
+    COHORT_RETURN_IF_ERROR(AddMatches(pattern + std::string(kSkip), options, &markers));
+  }
+  std::set<std::string> skipped;
+  for (const std::string& marker : markers) {
+    skipped.insert(marker.substr(0, marker.size() - kSkip.size()));
   }
   std::vector<std::string> files;
   std::set<std::string> seen;
   for (std::string& path : matches) {
-    if (!IsComplete(path) || !seen.insert(path).second) continue;
+    if (!IsComplete(path) || skipped.contains(path) || !seen.insert(path).second) continue;
     const std::string here = options.PathOf(path);
     if (stream.done_marker() && !Exists(here + std::string(kDone))) continue;
     struct stat status = {};
     if (::stat(here.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
     files.push_back(std::move(path));
   }
+  if (left_out != nullptr) *left_out = std::move(skipped);
   return files;
+}
+
+bool IsLeftOut(const std::string& path, const DataOptions& options) {
+  return Exists(options.PathOf(path) + std::string(kSkip));
+}
+
+absl::Status AdviseToSkip(absl::Status status, const std::string& path, const DataOptions& options,
+                          std::string_view first) {
+  if (status.ok()) return status;
+  absl::Status advised(
+      status.code(),
+      fmt::format("{}; {}make {}{}, and the job leaves out what it has not read of the file",
+                  std::string_view(status.message().data(), status.message().size()), first,
+                  options.PathOf(path), kSkip));
+  status.ForEachPayload(
+      [&](absl::string_view url, const absl::Cord& payload) { advised.SetPayload(url, payload); });
+  return advised;
 }
 
 absl::StatusOr<v1::StreamFile> TakeStreamFile(const v1::DatasetSpec& spec, const std::string& path,

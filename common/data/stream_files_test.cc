@@ -129,6 +129,64 @@ TEST_CASE("files that are not complete are not listed") {
   CHECK(StreamPlace(spec({"b*", "*"})) == "b*, *");
 }
 
+TEST_CASE("files with a marker are left out") {
+  const testing::TestDirectory directory;
+  for (const char* name : {"a.csv", "b.csv", "b.csv.skip", "gone.csv.skip"}) {
+    directory.Write(name, "id\n1\n");
+  }
+  const DataOptions options{.data_dir = directory.path()};
+  const auto spec = StreamSpecOf(ClassOf("csv", {{"path", ConfigOf("*")}}));
+  std::set<std::string> left_out;
+  const auto files = ListStreamFiles(spec, v1::StreamSpec(), options, &left_out);
+  CHECK(*files == std::vector<std::string>{"a.csv"});
+  CHECK(left_out == std::set<std::string>{"b.csv", "gone.csv"});
+  CHECK(IsLeftOut("b.csv", options));
+  CHECK(!IsLeftOut("a.csv", options));
+  CHECK(
+      Message(AdviseToSkip(InvalidArgument("a.csv: bad"), "a.csv", options, "put it back, or ")) ==
+      "a.csv: bad; put it back, or make " + (directory / "a.csv.skip") +
+          ", and the job leaves out what it has not read of the file");
+}
+
+TEST_CASE("a block of a bad file is an error that names it once, or empty if it is left out") {
+  const testing::TestDirectory directory;
+  std::string text = "id\n";
+  for (int i = 0; i < 40; ++i) text += i == 30 ? "x\n" : std::to_string(i) + "\n";
+  directory.Write("a.csv", text);
+  const std::string path = directory / "a.csv";
+  const auto spec = StreamSpecOf(ClassOf("csv", {{"path", ConfigOf(directory / "*.csv")}}));
+  const auto file = TakeStreamFile(spec, path, {.batch_size = 4, .block_bytes = 20}, {});
+  REQUIRE(file.ok());
+  std::vector<v1::FilePart> parts;
+  for (int i = 0; i < file->block_records_size(); ++i) parts.push_back(PartOf(*file, i));
+  StreamReader reader(spec, {"id"}, {.batch_size = 4}, {});
+  BatchReader::Batch batch;
+  const auto read = [&](size_t i) {
+    const StreamReader::Lease lease{.block = i, .begin = 0, .end = 4, .part = &parts[i]};
+    reader.Announce(lease);
+    return reader.Read(lease, &batch);
+  };
+  CHECK(Message(read(0)) == "");
+  size_t bad = 1;
+  while (bad < parts.size() && read(bad).ok()) ++bad;
+  REQUIRE(bad < parts.size());
+  const std::string message = Message(read(bad));
+  CHECK(Contains(message, "\"x\" is not a number; lines and records are counted from byte "));
+  CHECK(Contains(message, " of the file; make " + path + ".skip, and the job leaves out"));
+  CHECK(message.find(path + ":") == 0);
+  CHECK(message.find(path + ":", 1) == std::string::npos);
+  directory.Write("a.csv.skip", "");
+  CHECK(Message(read(bad)) == "");
+  CHECK(batch.records == 0);
+  CHECK(batch.tensors.empty());
+  // A block that is open is read, and another one is not opened, whether its file is there or not.
+  CHECK(Message(read(bad - 1)) == "");
+  CHECK(batch.records == 4);
+  std::filesystem::remove(directory / "a.csv");
+  CHECK(Message(read(parts.size() - 1)) == "");
+  CHECK(batch.records == 0);
+}
+
 TEST_CASE("a stream is read by lease, and a file that has changed is refused by name") {
   const testing::TestDirectory directory;
   std::string text = "id,label\n";

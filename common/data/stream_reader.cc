@@ -1,5 +1,7 @@
 #include "common/data/stream_reader.h"
 
+#include <absl/strings/match.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -30,14 +32,13 @@ StreamReader::StreamReader(const v1::DatasetSpec& spec, std::vector<std::string>
 StreamReader::~StreamReader() = default;
 
 absl::StatusOr<StreamReader::Opened> StreamReader::Open(const v1::FilePart& part) const {
+  if (IsLeftOut(part.path(), data_)) return Opened();
+  return OpenPart(part);
+}
+
+absl::StatusOr<StreamReader::Opened> StreamReader::OpenPart(const v1::FilePart& part) const {
   const PartDataset of_part(*spec_, part, data_);
   const auto opened_part = Dataset::Open(*of_part.spec, of_part.options);
-  if (!opened_part.ok() && part.begin() > part.head()) {
-    return Annotate(opened_part.status(),
-                    fmt::format("the part of {} from byte {} on, where lines and records are "
-                                "counted from",
-                                part.path(), part.begin()));
-  }
   COHORT_RETURN_IF_ERROR(opened_part.status());
   const std::shared_ptr<const Dataset>& dataset = *opened_part;
   if (dataset->num_records() != part.records()) {
@@ -47,7 +48,11 @@ absl::StatusOr<StreamReader::Opened> StreamReader::Open(const v1::FilePart& part
   }
   BatchReader::Options options = options_;
   const auto found = dataset->FindFeatures(names_);
-  if (!found.ok()) return Annotate(found.status(), part.path());
+  if (!found.ok()) {
+    // The error of a column that is not a number names the file.
+    const bool has_path = absl::StrContains(found.status().message(), part.path());
+    return has_path ? found.status() : Annotate(found.status(), part.path());
+  }
   options.features = *found;
   Opened opened;
   for (const int feature : options.features) {
@@ -70,6 +75,7 @@ StreamReader::Block* StreamReader::Find(const Lease& lease) {
 }
 
 absl::Status StreamReader::CheckFeatures(const Block& block) {
+  if (block.opened.reader == nullptr) return absl::OkStatus();
   if (features_.empty()) {
     features_ = block.opened.features;
     first_path_ = block.path;
@@ -119,16 +125,37 @@ void StreamReader::Announce(const Lease& lease) {
     blocks_.erase(lease.block);
     return;
   }
+  if (block->opened.reader == nullptr) return;
   block->opened.reader->Announce(lease.block, lease.begin, lease.end);
 }
 
 absl::Status StreamReader::Read(const Lease& lease, BatchReader::Batch* batch) {
+  absl::Status read = ReadBlock(lease, batch);
+  const std::string& path = lease.part->path();
+  if (!read.ok() && IsLeftOut(path, data_)) {
+    if (Block* const block = Find(lease); !block->opening.valid()) block->opened = {};
+    *batch = {};
+    return absl::OkStatus();
+  }
+  const v1::FilePart& part = *lease.part;
+  return AdviseToSkip(
+      std::move(read), path, data_,
+      part.begin() > part.head()
+          ? fmt::format("lines and records are counted from byte {} of the file; ", part.begin())
+          : "");
+}
+
+absl::Status StreamReader::ReadBlock(const Lease& lease, BatchReader::Batch* batch) {
   Block* const block = Find(lease);
   block->used = ++reads_;
   DropOld();
   if (const absl::Status open = Finish(block); !open.ok()) {
     blocks_.erase(lease.block);
     return open;
+  }
+  if (block->opened.reader == nullptr) {
+    *batch = {};
+    return absl::OkStatus();
   }
   return block->opened.reader->Read(lease.block, lease.begin, lease.end, batch);
 }

@@ -20,8 +20,8 @@ class FilePart;
 }
 
 // Reads the batches of a stream by lease. A lease names a block of a file. The block is opened when
-// it is first announced, by a thread of its own, and dropped when later blocks are read. One
-// consumer.
+// it is first announced, by a thread of its own, and dropped when later blocks are read. If the
+// file IsLeftOut, its blocks that are not open yet have no records. One consumer.
 class StreamReader {
  public:
   // Positions [begin, end) of the permutation of a block.
@@ -39,7 +39,8 @@ class StreamReader {
 
   // Names a lease that will be read after those announced before.
   void Announce(const Lease& lease);
-  // Reads the batch of a lease. Errors: those of Dataset::Open, with the file; FailedPrecondition
+  // Reads the batch of a lease; one without records and tensors if the file IsLeftOut and cannot be
+  // read, or is not open yet. Errors: those of Dataset::Open, with the file; FailedPrecondition
   // if the file has changed since the chief took it; InvalidArgument if its columns differ from
   // those of the first file that was read here, or it has another number of records.
   absl::Status Read(const Lease& lease, BatchReader::Batch* batch);
@@ -47,7 +48,7 @@ class StreamReader {
  private:
   struct Opened {
     std::vector<FeatureType> features;
-    std::unique_ptr<BatchReader> reader;
+    std::unique_ptr<BatchReader> reader;  // null: the file is left out
   };
   struct Block {
     std::string path;
@@ -57,6 +58,8 @@ class StreamReader {
   };
 
   absl::StatusOr<Opened> Open(const v1::FilePart& part) const;
+  absl::StatusOr<Opened> OpenPart(const v1::FilePart& part) const;
+  absl::Status ReadBlock(const Lease& lease, BatchReader::Batch* batch);
   Block* Find(const Lease& lease);
   // Waits until the block is open.
   absl::Status Finish(Block* block);

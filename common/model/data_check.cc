@@ -111,8 +111,13 @@ absl::StatusOr<std::shared_ptr<const Dataset>> OpenStreamSample(const DataOption
                           ListStreamFiles(data->train(), data->stream(), options));
   const BlockCutter::Options cut{.batch_size = data->batch_size(), .most_blocks = 1};
   for (const std::string& path : files) {
-    COHORT_ASSIGN_OR_RETURN(const v1::StreamFile file,
-                            TakeStreamFile(data->train(), path, cut, options));
+    const auto advise = [&](absl::Status status) {
+      return AdviseToSkip(std::move(status), path, options,
+                          "correct it and start the job again, or ");
+    };
+    const auto taken = TakeStreamFile(data->train(), path, cut, options);
+    COHORT_RETURN_IF_ERROR(advise(taken.status()));
+    const v1::StreamFile& file = *taken;
     if (file.places() == 0) continue;
     const PartDataset sample(data->train(), PartOf(file, 0), options);
     // Vocabularies that are in files are learned from those.
@@ -122,7 +127,9 @@ absl::StatusOr<std::shared_ptr<const Dataset>> OpenStreamSample(const DataOption
     *data->mutable_train()->mutable_transforms() = learning.train().transforms();
     *data->mutable_validation() = learning.validation();
     if (!learning.has_validation()) data->clear_validation();
-    return Dataset::Open(learning.train(), sample.options);
+    auto opened = Dataset::Open(learning.train(), sample.options);
+    if (!opened.ok()) return advise(opened.status());
+    return opened;
   }
   return NotFound("no complete file of the stream {} has a record: its columns are not known",
                   StreamPlace(data->train()));

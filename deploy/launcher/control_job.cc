@@ -99,10 +99,12 @@ std::string MetricsText(const json& metrics) {
 
 std::string StreamText(const json& stream) {
   const auto number = [&stream](const char* key) { return stream.value(key, uint64_t{0}); };
-  std::string text =
-      fmt::format("{:<11} {} done, {} in work, {} waiting in {}{}\n", "files", number("files_done"),
-                  number("files_in_work"), number("files_waiting"), stream.value("place", ""),
-                  stream.value("ended", false) ? "; no file will come" : "");
+  std::string text = fmt::format(
+      "{:<11} {} done, {} in work, {} waiting in {}{}{}\n", "files", number("files_done"),
+      number("files_in_work"), number("files_waiting"), stream.value("place", ""),
+      number("files_left_out") > 0 ? fmt::format("; {} with a .skip", number("files_left_out"))
+                                   : "",
+      stream.value("ended", false) ? "; no file will come" : "");
   text += fmt::format("{:<11} {} records, {} bytes", "lag", number("records_waiting"),
                       number("bytes_waiting"));
   if (number("files_not_counted") > 0) {
@@ -169,8 +171,9 @@ std::string ControlText(const std::string& command, const std::string& answer) {
     return fmt::format("the job has {} epochs\n", parsed.value("epochs", uint64_t{0}));
   }
   const std::string directory = parsed.value("checkpoint", "");
-  return command == "stop" ? fmt::format("the job ends; its checkpoint is {}\n", directory)
-                           : directory + "\n";
+  if (command != "stop") return directory + "\n";
+  if (directory.empty()) return "the job ends; it has trained nothing since its start\n";
+  return fmt::format("the job ends; its checkpoint is {}\n", directory);
 }
 
 absl::StatusOr<std::string> ControlJob(const ControlOptions& options) {

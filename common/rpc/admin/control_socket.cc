@@ -77,6 +77,15 @@ absl::StatusOr<std::unique_ptr<ControlSocket>> ControlSocket::Listen(const std::
       new ControlSocket(std::move(directory), name, std::move(fd), info.st_ino));
 }
 
+bool ControlSocket::IsServed(const std::string& path) {
+  const std::filesystem::path file(path);
+  const UniqueFd directory(open(file.parent_path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!directory.ok() || !fd.ok()) return false;
+  const sockaddr_un address = AddressIn(directory.get(), file.filename());
+  return connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+}
+
 ControlSocket::~ControlSocket() {
   struct stat info = {};
   if (fstatat(directory_.get(), name_.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&

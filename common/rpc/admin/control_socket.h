@@ -26,6 +26,8 @@ class ControlSocket {
   // of the directory is taken by something else, or it belongs to another user; else the status of
   // the system's error (a file system without sockets).
   static absl::StatusOr<std::unique_ptr<ControlSocket>> Listen(const std::string& path);
+  // True if a process listens on the socket with this path.
+  static bool IsServed(const std::string& path);
   // Removes the socket, unless another one has its name now.
   ~ControlSocket();
   ControlSocket(const ControlSocket&) = delete;
