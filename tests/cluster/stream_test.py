@@ -29,9 +29,7 @@ name: endless
 seed: 1
 model:
   sequential:
-    - Input: {shape: [1], dtype: int64, feature: id}
-    - Embedding: {name: seen, input_dim: %d, output_dim: 1, embeddings_initializer: zeros}
-    - Flatten
+%s
 compile:
   loss: {MeanAbsoluteError: {reduction: sum}}
   optimizer: {SGD: {learning_rate: %d}}
@@ -46,6 +44,11 @@ fit: {steps_per_epoch: 52%s}
 strategy: {%s}
 checkpoint: {directory: checkpoints, every_steps: 30}
 """
+ONE = """    - Input: {shape: [1], dtype: int64, feature: id}
+    - Embedding: {name: seen, input_dim: %d, output_dim: 1, embeddings_initializer: zeros}
+    - Flatten""" % IDS
+BAG = """    - Input: {dtype: int64, ragged: true, max_length: 3, feature: id}
+    - EmbeddingBag: {name: seen, input_dim: %d, output_dim: 1, embeddings_initializer: zeros, combiner: sum}""" % IDS
 CSV = 'csv: {path: "in/*.csv"}'
 SHARDS = "partitioner: {FixedShards: {num_shards: 2}}"
 
@@ -79,8 +82,8 @@ class StreamCase(DirectoryTestCase):
     def end(self):
         self.write("in/END", "")
 
-    def start(self, command, strategy=SHARDS, stream="", fit="", rate=1, source=CSV):
-        job = self.write("job.yaml", JOB % (IDS, rate, stream, source, fit, strategy))
+    def start(self, command, strategy=SHARDS, stream="", fit="", rate=1, source=CSV, model=ONE):
+        job = self.write("job.yaml", JOB % (model, rate, stream, source, fit, strategy))
         with open(self.path("out"), "a") as out:
             self.process = subprocess.Popen(
                 dies_with_parent([program("cohort"), *command.split(), "--run_dir", self.path("run"), job]),
@@ -248,6 +251,26 @@ class Files(StreamCase):
                 self.start("train", "", source=source)
                 self.ended()
                 self.check_counts()
+
+    def test_parquet_with_lists_of_different_lengths(self):
+        python = os.environ.get("COHORT_ARROW_PYTHON")
+        if python is None:
+            self.skipTest("this build has no Arrow: COHORT_ARROW_ROOT gives it one")
+        write = """
+import sys, pyarrow as pa, pyarrow.parquet as pq
+for file in range(3):
+    rows = range(200 * file, 200 * file + 200)
+    lists = [[3 * r, 3 * r + 1, 3 * r + 2][:r % 4] for r in rows]
+    table = pa.table({"id": pa.array(lists, pa.list_(pa.int64())), "far": pa.array([1e6] * 200, pa.float32())})
+    pq.write_table(table, "%s/part-%d.parquet" % (sys.argv[1], file), row_group_size=64)
+"""
+        subprocess.run([python, "-c", write, self.path("in")], check=True)
+        self.end()
+        self.start("train", "", source='parquet: {path: "in/*.parquet"}', model=BAG)
+        self.ended()
+        counts = self.counts()
+        self.assertEqual([i for i in range(1800) if counts[i] != float(i % 3 < i // 3 % 4)], [])
+        self.assertEqual(set(counts[1800:]), {0.0})
 
     def test_max_steps_ends_the_training(self):
         self.add(800)
