@@ -173,6 +173,7 @@ if $all && [[ -x tests/benchmarks/run.sh ]]; then
   tests/benchmarks/run.sh || failed=true
   echo "== accuracy, beside Keras"
   python3 tests/accuracy/compare_accuracy.py --python build/venv-keras/bin/python || failed=true
+  python3 tests/accuracy/compare_clicks.py --python build/venv-keras/bin/python || failed=true
 fi
 
 echo "== $((SECONDS - started)) s"
