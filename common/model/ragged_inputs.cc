@@ -75,17 +75,12 @@ absl::Status PadColumn(const RaggedColumn& column, const std::string& floatx,
   return absl::OkStatus();
 }
 
-bool IsRagged(const GraphLayer& layer) {
-  return layer.feature >= 0 && Config(layer.config).Bool("ragged");
-}
-
-}  // namespace
-
-absl::Status PadRaggedColumns(v1::JobSpec* job, const JobLines& lines) {
+// Makes the source pad the columns of all ragged Inputs.
+absl::Status PadColumnsOf(const v1::JobSpec& job, const JobLines& lines, v1::ClassConfig* source) {
   LayerNames names;
-  const std::string floatx = job->model().dtype().empty() ? "float32" : job->model().dtype();
-  for (int i = 0; i < job->model().layers_size(); ++i) {
-    const v1::LayerSpec& layer = job->model().layers(i);
+  const std::string floatx = job.model().dtype().empty() ? "float32" : job.model().dtype();
+  for (int i = 0; i < job.model().layers_size(); ++i) {
+    const v1::LayerSpec& layer = job.model().layers(i);
     std::string name = layer.name();
     if (name.empty() && layer.shares().empty()) name = names.Next(layer.class_name());
     const auto ragged = layer.config().find("ragged");
@@ -96,15 +91,30 @@ absl::Status PadRaggedColumns(v1::JobSpec* job, const JobLines& lines) {
       v1::ClassConfig config;
       *config.mutable_config() = layer.config();
       COHORT_ASSIGN_OR_RETURN(const RaggedColumn column, ColumnOf(Config(config), name));
-      v1::DataSpec* const data = job->mutable_data();
-      COHORT_RETURN_IF_ERROR(
-          PadColumn(column, floatx, data->mutable_train()->mutable_source_class()));
-      if (!data->validation().has_source_class()) return absl::OkStatus();
-      return PadColumn(column, floatx, data->mutable_validation()->mutable_source_class());
+      return PadColumn(column, floatx, source);
     };
     COHORT_RETURN_IF_ERROR(Annotate(pad(), lines.Where(fmt::format("model.layers[{}]", i))));
   }
   return absl::OkStatus();
+}
+
+bool IsRagged(const GraphLayer& layer) {
+  return layer.feature >= 0 && Config(layer.config).Bool("ragged");
+}
+
+}  // namespace
+
+absl::Status PadRaggedColumns(v1::JobSpec* job, const JobLines& lines) {
+  const v1::JobSpec& as_given = *job;
+  v1::DataSpec* const data = job->mutable_data();
+  COHORT_RETURN_IF_ERROR(
+      PadColumnsOf(as_given, lines, data->mutable_train()->mutable_source_class()));
+  if (!data->validation().has_source_class()) return absl::OkStatus();
+  return PadColumnsOf(as_given, lines, data->mutable_validation()->mutable_source_class());
+}
+
+absl::Status PadRaggedColumnsOf(const v1::JobSpec& job, v1::ClassConfig* source) {
+  return PadColumnsOf(job, JobLines(), source);
 }
 
 absl::Status CheckRaggedInputs(const LayerGraph& graph, size_t layer) {

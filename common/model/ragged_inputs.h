@@ -10,8 +10,9 @@
 namespace cohort {
 
 namespace v1 {
+class ClassConfig;
 class JobSpec;
-}
+}  // namespace v1
 
 struct LayerGraph;
 
@@ -23,6 +24,9 @@ struct LayerGraph;
 // or `columns` or `features` (JSON lines, TFRecord). Errors: InvalidArgument with the line of the
 // layer, for a source that has no lists, and for arguments that do not fit together.
 absl::Status PadRaggedColumns(v1::JobSpec* job, const JobLines& lines);
+
+// Makes another source than those of the job pad the columns, as that of records to predict.
+absl::Status PadRaggedColumnsOf(const v1::JobSpec& job, v1::ClassConfig* source);
 
 // Errors: InvalidArgument if the layer reads a ragged Input and is no EmbeddingBag, and if its ids
 // are ragged and its weights are not, or the other way round.

@@ -9,6 +9,7 @@
 #include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/data/convert.h"
+#include "common/data/list_padding.h"
 #include "common/run_report/html_text.h"
 
 namespace cohort {
@@ -30,15 +31,25 @@ uint64_t RecordsToRead(const Dataset& dataset) {
   return std::min({dataset.num_records(), most, std::max<uint64_t>(kMostNumbers / numbers, 1)});
 }
 
+// The numbers are behind the end of a list (common/data/list_padding.h).
+bool IsPadding(double number) {
+  return number == static_cast<double>(kNoId) || number == kNoWeight;
+}
+
 ColumnSample SampleOf(const FeatureType& type, const Tensor& records) {
   ColumnSample column{.type = type};
   std::vector<double> numbers(static_cast<size_t>(records.num_elements()));
   ConvertNumbers(records.dtype(), records.raw(), DType::kFloat64, numbers.data(), numbers.size());
-  const auto shown = std::min(static_cast<size_t>(NumElements(type.dims)), kMostShown);
-  column.first.assign(numbers.begin(), numbers.begin() + static_cast<std::ptrdiff_t>(
-                                                             std::min(shown, numbers.size())));
+  const auto per_record = static_cast<size_t>(NumElements(type.dims));
   std::unordered_set<double> distinct;
-  for (const double number : numbers) {
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const double number = numbers[i];
+    if (!type.dims.empty() && IsPadding(number)) {
+      column.ragged = true;
+      continue;
+    }
+    if (i < std::min(per_record, kMostShown)) column.first.push_back(number);
+    if (i < per_record) ++column.first_length;
     if (std::isnan(number)) {
       ++column.missing;
       continue;
@@ -61,8 +72,11 @@ ColumnSample SampleOf(const FeatureType& type, const Tensor& records) {
   return column;
 }
 
-std::string TypeText(const FeatureType& type) {
-  return std::string(DTypeName(type.dtype)) + (type.dims.empty() ? "" : DimsToString(type.dims));
+std::string TypeText(const ColumnSample& column) {
+  const FeatureType& type = column.type;
+  const std::string dtype(DTypeName(type.dtype));
+  if (column.ragged) return fmt::format("{}, lists up to {}", dtype, NumElements(type.dims));
+  return dtype + (type.dims.empty() ? "" : DimsToString(type.dims));
 }
 
 std::string Numbers(const ColumnSample& column) {
@@ -70,8 +84,8 @@ std::string Numbers(const ColumnSample& column) {
   for (const double number : column.first) {
     text += fmt::format("{}{:.6g}", text.empty() ? "" : " ", number);
   }
-  const auto all = static_cast<size_t>(NumElements(column.type.dims));
-  return all > column.first.size() ? text + " ..." : text;
+  if (column.first_length == 0) return "an empty list";
+  return column.first_length > column.first.size() ? text + " ..." : text;
 }
 
 }  // namespace
@@ -88,7 +102,7 @@ std::string DataSample::Text() const {
   for (const ColumnSample& c : columns) {
     const std::string range =
         c.empty() ? "no number" : fmt::format("[{:.6g}, {:.6g}]", c.least, c.largest);
-    table.rows.push_back({c.type.name, TypeText(c.type),
+    table.rows.push_back({c.type.name, TypeText(c),
                           c.infinite > 0 ? range + fmt::format(", {} infinite", c.infinite) : range,
                           fmt::format("{}", c.missing),
                           fmt::format("{}{}", c.more_distinct ? "over " : "", c.distinct),

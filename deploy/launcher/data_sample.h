@@ -23,6 +23,8 @@ struct ColumnSample {
   uint64_t distinct = 0;       // finite ones
   bool more_distinct = false;  // at least `distinct`: counting has ended
   std::vector<double> first;   // the first numbers of the first record
+  uint64_t first_length = 0;   // how many the first record has
+  bool ragged = false;         // lists of different lengths, without their padding
 
   bool empty() const { return numbers == 0; }
 };

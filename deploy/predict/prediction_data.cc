@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/data/dataset.h"
 #include "common/data/source_class.h"
+#include "common/model/ragged_inputs.h"
 #include "proto/job.pb.h"
 
 namespace cohort {
@@ -111,6 +113,49 @@ void LeaveOutTargets(v1::DatasetSpec* dataset) {
   dataset->set_drop_remainder(false);
 }
 
+// Makes another kind of source than that of the job pad lists of different lengths, too. If it
+// needs a list of its columns, it gets those of the Inputs.
+absl::Status PadLists(const v1::JobSpec& job, const std::string& own, v1::DatasetSpec* dataset) {
+  const auto& layers = job.model().layers();
+  const auto is_ragged = [](const v1::LayerSpec& layer) {
+    const auto ragged = layer.config().find("ragged");
+    return layer.class_name() == "Input" && ragged != layer.config().end() && ragged->second.b();
+  };
+  if (std::none_of(layers.begin(), layers.end(), is_ragged)) return absl::OkStatus();
+  v1::ClassConfig* const source = dataset->mutable_source_class();
+  COHORT_ASSIGN_OR_RETURN(const SourceClass* source_class, Sources().Find(source->class_name()));
+  const char* const columns = source_class->schema.Find("lists") != nullptr ? nullptr
+                              : source->class_name() == "tfrecord"          ? "features"
+                                                                            : "columns";
+  if (columns != nullptr) {
+    if (dataset->transforms_size() > 0) {
+      return InvalidArgument(
+          "the job has lists of different lengths, and transforms of the columns of {}: give the "
+          "records to predict in files of {}, too",
+          own, own);
+    }
+    std::map<std::string, std::string> dtypes;
+    for (const v1::ColumnRead& read : dataset->reads()) dtypes[read.column()] = read.dtype();
+    v1::ConfigValue& given = (*source->mutable_config())[columns];
+    for (const v1::LayerSpec& layer : layers) {
+      if (layer.class_name() != "Input" || is_ragged(layer)) continue;
+      const auto feature = layer.config().find("feature");
+      const bool named = feature != layer.config().end() && !feature->second.s().empty();
+      const std::string name = named ? feature->second.s() : layer.name();
+      v1::ClassConfig& column = *(*given.mutable_object()->mutable_config())[name].mutable_object();
+      column.set_class_name("tensor");
+      const bool is_integer = dtypes[name].starts_with("int");
+      (*column.mutable_config())["dtype"] =
+          ConfigOf(std::string_view(is_integer ? "int64" : "float32"));
+      if (const auto shape = layer.config().find("shape"); shape != layer.config().end()) {
+        (*column.mutable_config())["shape"] = shape->second;
+      }
+    }
+    if (!given.has_object()) given.mutable_object();
+  }
+  return PadRaggedColumnsOf(job, source);
+}
+
 }  // namespace
 
 absl::StatusOr<v1::DatasetSpec> RecordsToPredict(const v1::JobSpec& job, const std::string& data) {
@@ -119,8 +164,12 @@ absl::StatusOr<v1::DatasetSpec> RecordsToPredict(const v1::JobSpec& job, const s
     return UsageError("job '{}' has no validation set: name the data", job.name());
   }
   v1::DatasetSpec spec = validates ? job.data().validation() : job.data().train();
+  const std::string own = spec.source_class().class_name();
   if (!data.empty()) COHORT_RETURN_IF_ERROR(SetData(data, &spec));
   LeaveOutTargets(&spec);
+  if (spec.source_class().class_name() != own) {
+    COHORT_RETURN_IF_ERROR(Annotate(PadLists(job, own, &spec), data));
+  }
   return spec;
 }
 

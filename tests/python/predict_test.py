@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import numpy as np
@@ -54,6 +55,62 @@ fit: {epochs: 2}
 checkpoint: {every_epochs: 1, keep_best: val_loss}
 """
 CITIES = np.array(["Rome", "Oslo", "Lima", "Kyoto", "Bonn"])
+
+
+LISTS = """
+name: lists
+seed: 1
+model:
+  functional:
+    - Input: {name: ids, dtype: int64, ragged: true, max_length: 3}
+    - Input: {name: w, dtype: float32, ragged: true, max_length: 3}
+    - Input: {name: x, shape: [1]}
+    - EmbeddingBag: {name: bag, inputs: [ids, w], input_dim: 100, output_dim: 4, combiner: sum}
+    - Concatenate: {name: both, inputs: [bag, x]}
+    - Dense: {name: out, inputs: both, units: 1}
+compile: {loss: mse, optimizer: {SGD: {learning_rate: 0.1}}}
+data:
+  batch_size: 8
+  train:
+    SOURCE
+    label: y
+fit: {epochs: 1}
+"""
+
+
+class Lists(unittest.TestCase):
+    """Lists of different lengths, in files of another kind than those that the job has read."""
+
+    def write(self, name, text):
+        path = os.path.join(self.directory.name, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def run_cohort(self, *arguments):
+        done = subprocess.run([real_cluster.program("cohort"), *arguments], capture_output=True, text=True, check=False,
+                              cwd=self.directory.name)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_any_kind_of_file_predicts_the_same(self):
+        self.directory = tempfile.TemporaryDirectory(prefix="cohort-lists-")
+        self.addCleanup(self.directory.cleanup)
+        rows = [{"ids": list(range(i, i + i % 4)), "w": [0.5 * j + 0.25 for j in range(i % 4)], "x": i / 8, "y": i % 2}
+                for i in range(40)]
+        def cells(row):
+            return "%s,%s,%s,%s\n" % ("|".join(map(str, row["ids"])), "|".join(map(str, row["w"])), row["x"], row["y"])
+        lines = self.write("a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        table = self.write("a.csv", "ids,w,x,y\n" + "".join(map(cells, rows)))
+        for source in ("json_lines: {path: %s, columns: {ids: {}, w: {}, x: {shape: [1]}, y: {}}}" % lines, "csv: {path: %s}" % table):
+            job = self.write("job.yaml", LISTS.replace("SOURCE", source))
+            self.run_cohort("train", "--fresh", "--run_dir", "run", "--checkpoint_dir", "ckpt", job)
+            predicted = []
+            for data in (lines, table):
+                self.run_cohort("predict", "--out", "out.csv", "ckpt", data)
+                with open(os.path.join(self.directory.name, "out.csv"), encoding="utf-8") as file:
+                    predicted.append(file.read())
+            self.assertEqual(predicted[0].count("\n"), 41)
+            self.assertEqual(predicted[0], predicted[1], source)
 
 
 class _Job(unittest.TestCase):
