@@ -46,6 +46,12 @@ std::string ProblemOf(const ColumnCheck& check, T value) {
     if (check.finite && !std::isfinite(value)) {
       return fmt::format("{} cannot be a label", value);
     }
+    if (std::isfinite(value) && std::abs(value) >= T{0x1p63}) {
+      return fmt::format(
+          "{} is not an integer of 64 bits with a sign, and {} reads integers: write such ids as "
+          "text, and give the column Hashing",
+          value, check.reader);
+    }
     if (std::is_same_v<T, float> && std::abs(value) >= kExactFloats) {
       return fmt::format(
           "{} may be rounded: float32 does not hold every integer from 2^24 on, and {} reads "

@@ -256,11 +256,12 @@ absl::StatusOr<std::shared_ptr<const Dataset>> Dataset::Open(const v1::DatasetSp
   const std::vector<std::string> targets = TargetsOf(spec);
   for (Column& column : table.columns) {
     if (column.is_text()) {
-      dataset->no_features_[column.name] =
-          column.not_a_number.empty()
-              ? fmt::format("column \"{}\" holds text: give it a lookup or equals",
-                            PrintableLine(column.name))
-              : column.not_a_number;
+      dataset->no_features_[column.name] = column.not_a_number.empty()
+                                               ? fmt::format(
+                                                     "column \"{}\" holds text: give it a lookup "
+                                                     "or equals, or Hashing if it has ids",
+                                                     PrintableLine(column.name))
+                                               : column.not_a_number;
       continue;
     }
     const v1::ColumnRead* const read = FindRead(spec, table, column.name);

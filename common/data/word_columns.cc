@@ -21,8 +21,9 @@ absl::Status AddWordColumns(const RecordSource& source, const RowRange& rows, co
     Column& column = table->columns.emplace_back();
     column.name = type.name;
     column.dims = type.dims;
-    column.not_a_number = fmt::format("column \"{}\" holds text: give it a lookup or equals",
-                                      PrintableLine(type.name));
+    column.not_a_number = fmt::format(
+        "column \"{}\" holds text: give it a lookup or equals, or Hashing if it has ids",
+        PrintableLine(type.name));
   }
   for (const auto& [name, why] : source.no_features()) {
     Column& column = table->columns.emplace_back();

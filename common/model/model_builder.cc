@@ -5,6 +5,7 @@
 #include <set>
 #include <string_view>
 
+#include "common/base/printable.h"
 #include "common/graph/autodiff.h"
 #include "common/graph/expr.h"
 #include "common/graph/mixed_precision.h"
@@ -139,6 +140,7 @@ class ProgramMaker {
     builder_.SetScope(layer.name);
     builder_.SetDevice(layer.device);
     COHORT_RETURN_IF_ERROR(CheckRaggedInputs(graph_, index));
+    COHORT_RETURN_IF_ERROR(CheckIds(layer));
     if (!HasDType(layer, "float32")) rounded_layers_.insert(layer.name);
     const size_t first_variable = variables_.size();
     LayerOutput output;
@@ -182,6 +184,25 @@ class ProgramMaker {
                        });
     rows_[index] = Row(layer, output.value.type(), first_variable);
     return absl::OkStatus();
+  }
+
+  // A transform may make numbers of the words of a column, as Keras' preprocessing layers do.
+  absl::Status CheckIds(const GraphLayer& layer) const {
+    if (!layer.layer_class->takes_keys || layer.inputs.empty()) return absl::OkStatus();
+    const GraphLayer& ids = graph_.layers[static_cast<size_t>(layer.inputs[0])];
+    if (ids.feature < 0 || !HasDType(ids, "string")) return absl::OkStatus();
+    const std::string& column = features_[static_cast<size_t>(ids.feature)].name;
+    const auto& transforms = job_.data().train().transforms();
+    const bool is_made = std::any_of(
+        transforms.begin(), transforms.end(), [&](const v1::ColumnTransform& transform) {
+          return (transform.output().empty() ? transform.column() : transform.output()) == column;
+        });
+    if (is_made) return absl::OkStatus();
+    return InvalidArgument(
+        "its input \"{}\" has the dtype string, and ids are integers: give the column \"{}\" "
+        "Hashing "
+        "or a lookup in `data.train.transforms`, and the Input the dtype int64",
+        PrintableLine(ids.name), PrintableLine(column));
   }
 
   static bool HasDType(const GraphLayer& layer, std::string_view dtype) {

@@ -1558,6 +1558,10 @@ TEST_CASE("what ragged Inputs refuse") {
              Catch::Contains("ids and weights must both be ragged"));
   CHECK_THAT(error(RaggedJob("generator: {name: houses, records: 9}"), ids + bag),
              Catch::Contains("ragged: the source generator has no lists"));
+  CHECK_THAT(
+      error(job, "    - Input: {name: clicks, shape: [4], dtype: string}\n" + bag),
+      Catch::Contains("layer \"bag\" (EmbeddingBag): its input \"clicks\" has the dtype string, "
+                      "and ids are integers: give the column \"clicks\" Hashing"));
   CHECK_THAT(error(RaggedJob("json_lines: {path: a.jsonl}"), ids + bag),
              Catch::Contains("ragged: give the source json_lines its `columns`"));
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/base/flags.h"
+#include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/data/dataset.h"
 #include "common/kernels/device_coverage.h"
@@ -194,7 +195,23 @@ absl::StatusOr<std::string> ServerMemoryText(const v1::Layout& layout, int serve
   if (const uint32_t closures = strategy.closures_per_step(); closures > 2) {
     text += fmt::format("; up to {} for gradients that come early", size(values * (closures - 2)));
   }
-  return text + ". What exceeds its part of the memory waits\n";
+  text += ". What exceeds its part of the memory waits\n";
+  for (const v1::VariableSpec& variable : layout.variables()) {
+    if (!IsTable(variable.dims())) continue;
+    double row = static_cast<double>(SizeOf(static_cast<DType>(variable.dtype())));
+    for (int i = 1; i < variable.dims_size(); ++i) row *= static_cast<double>(variable.dims(i));
+    const OptimizerRule* const rule = rules->Find(variable);
+    row *= 1 + static_cast<double>(rule == nullptr ? 0 : rule->slots().size());
+    text += fmt::format(
+        "the table {} has no bounds: {}, at {} of values and slots for each row\n",
+        PrintableLine(variable.name()),
+        variable.table().max_rows() > 0
+            ? fmt::format("the memory counts its `max_rows` of {}",
+                          WithThousands(static_cast<int64_t>(variable.table().max_rows())))
+            : "the memory does not count it",
+        size(row));
+  }
+  return text;
 }
 
 }  // namespace

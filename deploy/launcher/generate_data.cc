@@ -78,6 +78,9 @@ absl::StatusOr<std::string> GenerateData(const GenerateOptions& options) {
   if (options.kind != "criteo") {
     return UsageError("KIND: there is no \"{}\"; there is criteo", options.kind);
   }
+  if (options.records == 0) {
+    return UsageError("--records: say how many records to write, as --records 100000");
+  }
   COHORT_RETURN_IF_ERROR(CheckBetween("--records", options.records, 1, int64_t{1} << 40));
   COHORT_RETURN_IF_ERROR(CheckBetween("--begin", options.begin, 0, int64_t{1} << 40));
   if (options.output.empty()) return UsageError("--output: name the file to write");

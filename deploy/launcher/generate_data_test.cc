@@ -72,7 +72,7 @@ TEST_CASE("a wrong command line of generate is refused") {
   CHECK_THAT(error(wrong), Contains("there is no \"movielens\"; there is criteo"));
   wrong = right;
   wrong.records = 0;
-  CHECK_THAT(error(wrong), Contains("--records: 0 is not between 1"));
+  CHECK_THAT(error(wrong), Contains("--records: say how many records"));
   wrong = right;
   wrong.output = "";
   CHECK_THAT(error(wrong), Contains("--output: name the file"));

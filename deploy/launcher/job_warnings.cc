@@ -150,6 +150,18 @@ void AccuracyOfNumbers(const JobFacts& job, Warnings* warnings) {
   }
 }
 
+void MetricsOfLogits(const JobFacts& job, Warnings* warnings) {
+  for (const OutputFacts& o : job.outputs) {
+    if (!o.from_logits) continue;
+    for (const std::string& metric : o.metrics_of_probabilities) {
+      warnings->push_back(fmt::format(
+          "{}: {} reads probabilities, and the loss has `from_logits: true`: give the metric "
+          "`from_logits: true`, too",
+          o.where, metric));
+    }
+  }
+}
+
 // ------------------------------------------------------------------ rules of inputs
 
 void NumbersNotFinite(const JobFacts& job, Warnings* warnings) {
@@ -259,6 +271,7 @@ constexpr std::array kRules = {
     JobRule{"one_class", OneClass},
     JobRule{"labels_out_of_reach", LabelsOutOfReach},
     JobRule{"accuracy_of_numbers", AccuracyOfNumbers},
+    JobRule{"metrics_of_logits", MetricsOfLogits},
     JobRule{"numbers_not_finite", NumbersNotFinite},
     JobRule{"integers_over_scaled_numbers", IntegersOverScaledNumbers},
     JobRule{"features_not_scaled", FeaturesNotScaled},
@@ -396,6 +409,11 @@ absl::StatusOr<JobFacts> FactsOf(const v1::JobSpec& job, const JobLines& lines,
     for (const v1::MetricSpec& metric : job.compile().metric_classes()) {
       if (!metric.output().empty() && metric.output() != output.name) continue;
       o.metrics.push_back(metric.metric_class().class_name());
+      const auto& config = metric.metric_class().config();
+      const auto of_logits = config.find("from_logits");
+      if (of_logits != config.end() && !of_logits->second.b()) {
+        o.metrics_of_probabilities.push_back(o.metrics.back());
+      }
     }
     if (output.label < 0) continue;
     o.label = features[static_cast<size_t>(output.label)].name;

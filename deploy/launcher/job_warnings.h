@@ -34,6 +34,8 @@ struct OutputFacts {
   std::string label;                      // column
   const ColumnSample* data = nullptr;     // the numbers of that column; null: unknown
   std::vector<std::string> metrics = {};  // Keras' classes
+  // Those of them that read probabilities.
+  std::vector<std::string> metrics_of_probabilities = {};
 };
 
 // An Input of the model.

@@ -127,6 +127,18 @@ TEST_CASE("rule labels_out_of_reach") {
   CHECK(Find("labels_out_of_reach", Output("softmax", 9, kSparse, false, &wide)).empty());
 }
 
+TEST_CASE("rule metrics_of_logits") {
+  JobFacts job = Output("linear", 1, "BinaryCrossentropy", /*from_logits=*/true);
+  CHECK(Find("metrics_of_logits", job).empty());
+  job.outputs[0].metrics_of_probabilities = {"NormalizedEntropy"};
+  const auto found = Find("metrics_of_logits", job);
+  REQUIRE(found.size() == 1);
+  CHECK_THAT(found[0], Contains("NormalizedEntropy reads probabilities") &&
+                           Contains("give the metric `from_logits: true`"));
+  job.outputs[0].from_logits = false;
+  CHECK(Find("metrics_of_logits", job).empty());
+}
+
 TEST_CASE("rule accuracy_of_numbers") {
   ColumnSample fractions = Numbers(0, 1), whole = Numbers(0, 1);
   fractions.whole = false;
@@ -214,7 +226,7 @@ TEST_CASE("rule learning_rate_out_of_range") {
 TEST_CASE("each rule has a name of its own") {
   std::set<std::string_view> names;
   for (const JobRule& rule : JobRules()) CHECK(names.insert(rule.name).second);
-  CHECK(names.size() == 14);
+  CHECK(names.size() == 15);
 }
 
 // ------------------------------------------------------------------ whole jobs
@@ -250,6 +262,39 @@ TEST_CASE("a sound job has no warning, and its columns and first record are show
   CHECK_THAT(checked->text,
              Contains("columns, in a sample of 4 of 4 records; a full batch has 2:\n") &&
                  Contains("[0, 1]") && Contains("float32[2]") && Contains("0.5 1\n"));
+}
+
+TEST_CASE("lists of different lengths are shown without their padding") {
+  const Job job{.layers =
+                    "[{Input: {dtype: int64, ragged: true, max_length: 3, feature: x}}, "
+                    "{EmbeddingBag: {input_dim: 9, output_dim: 2}}, {Dense: {units: 2, "
+                    "activation: softmax}}]",
+                .transforms = "",
+                .rows = ",1,0\n7|2,-1,1\n1|2|3,0,1\n3,0,0\n"};
+  const auto checked = Checked(job);
+  INFO(std::string(checked.status().message()));
+  REQUIRE(checked.ok());
+  CHECK_THAT(checked->text, Contains("int64, lists up to 3  [1, 7]") &&
+                                Contains("an empty list\n") && !Contains("-9.2"));
+}
+
+TEST_CASE("check names tables without bounds beside the memory") {
+  const std::string start =
+      "[{Input: {shape: [1], dtype: int64, feature: x}}, "
+      "{DynamicEmbedding: {name: t, output_dim: 4";
+  const std::string end = "}}, Flatten, {Dense: {units: 2, activation: softmax}}]";
+  Job job{
+      .layers = start + end, .optimizer = "adagrad", .transforms = "", .rows = "5,1,0\n7,1,1\n"};
+  auto checked = Checked(job);
+  INFO(std::string(checked.status().message()));
+  REQUIRE(checked.ok());
+  CHECK_THAT(checked->text, Contains("the table t/embeddings has no bounds: the memory does not "
+                                     "count it, at 32 B of values and slots for each row"));
+  job.layers = start + ", max_rows: 1000" + end;
+  checked = Checked(job);
+  INFO(std::string(checked.status().message()));
+  REQUIRE(checked.ok());
+  CHECK_THAT(checked->text, Contains("the memory counts its `max_rows` of 1,000, at 32 B"));
 }
 
 TEST_CASE("facts of real jobs reach the rules") {

@@ -34,6 +34,12 @@ absl::StatusOr<int64_t> IntegerOf(const FeatureType& column, const JsonValue& va
   constexpr double kLimit = 0x1p63;
   int64_t integer = value.integer;
   if (value.kind == Kind::kFloat) {
+    if (std::abs(value.number) >= kLimit) {
+      return DataLoss(
+          "{} is not an integer of 64 bits with a sign: write such ids as text, declare the column "
+          "as words, and give it Hashing",
+          value.text);
+    }
     if (value.number != std::trunc(value.number) || std::abs(value.number) >= kLimit) {
       return DataLoss("{} is no value of {}: give the column another dtype", value.text,
                       DTypeName(column.dtype));
@@ -136,8 +142,10 @@ absl::Status JsonColumns::Collect(std::string_view record, bool words, Values* v
     if (!to.is_needed) return absl::OkStatus();
     const RecordField& field = fields_[column];
     if (value.kind == Kind::kText) {
-      return DataLoss("{} is text, and the column holds numbers: declare it as words",
-                      Quoted(value.text));
+      return DataLoss(
+          "{} is text, and the column holds numbers: declare it as words, and give it "
+          "Hashing or a lookup if these are ids",
+          Quoted(value.text));
     }
     if (value.kind == Kind::kNull) {
       if (!value.in_list) return absl::OkStatus();
