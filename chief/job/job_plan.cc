@@ -1,5 +1,7 @@
 #include "chief/job/job_plan.h"
 
+#include <absl/strings/match.h>
+
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -8,6 +10,7 @@
 #include "common/base/stable_bytes.h"
 #include "common/base/status.h"
 #include "common/data/fingerprint.h"
+#include "common/data/stream_files.h"
 #include "common/graph/program_proto.h"
 #include "common/model/batch_text.h"
 #include "common/model/data_check.h"
@@ -53,8 +56,19 @@ absl::StatusOr<JobPlan> JobPlan::Make(JobFile job, const DataOptions& options) {
     return InvalidArgument("{}: the validation set has no records, and `keep_best` needs some",
                            plan.job_.lines.Where("checkpoint.keep_best"));
   }
-  COHORT_RETURN_IF_ERROR(CheckInputs(plan.job_, *train));
-  COHORT_ASSIGN_OR_RETURN(plan.model_, BuildModel(spec, train->features(), &plan.job_.lines));
+  // A record of the first file of a stream may be what is wrong.
+  const auto with_advice = [&](absl::Status status) {
+    for (const v1::FileFingerprint& file : train->fingerprint().files()) {
+      if (!is_stream || !absl::StrContains(status.message(), file.path())) continue;
+      return AdviseToSkip(std::move(status), file.path(), options,
+                          "correct it and start the job again, or ");
+    }
+    return status;
+  };
+  COHORT_RETURN_IF_ERROR(with_advice(CheckInputs(plan.job_, *train)));
+  auto model = BuildModel(spec, train->features(), &plan.job_.lines);
+  COHORT_RETURN_IF_ERROR(with_advice(model.status()));
+  plan.model_ = *std::move(model);
   if (validation_set != nullptr) {
     COHORT_RETURN_IF_ERROR(CheckValidation(plan.job_, plan.model_, *train, *validation_set));
   }

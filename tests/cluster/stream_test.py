@@ -391,6 +391,19 @@ for file in range(3):
         self.ended()
         self.check_counts()
 
+    def test_the_first_file_can_be_left_out(self):
+        self.write("in/part-0001.csv", "id,far\nseven,1000000\n")
+        self.start("train", "")
+        self.ended(65)
+        self.assertRegex(self.out(), r"in/part-0001\.csv: line 2: .*; correct it and start the job again, or make .*/in/part-0001\.csv\.skip")
+        self.write("in/part-0001.csv.skip", "")
+        self.files = 1
+        self.add(40)
+        self.end()
+        self.start("train", "")
+        self.ended()
+        self.check_counts()
+
     def test_the_job_answers_before_the_first_file(self):
         self.start("train", "")
         until(self.out, lambda: "waiting for files in in/*.csv" in self.out())
