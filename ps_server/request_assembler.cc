@@ -1,5 +1,7 @@
 #include "ps_server/request_assembler.h"
 
+#include <cstring>
+
 #include "common/base/status.h"
 #include "proto/parameter_server.pb.h"
 
@@ -19,6 +21,8 @@ absl::Status TakePayload(RequestAssembler::Payload payload, size_t* next,
 // What one request may name at most: far more than a job's layout gives one parameter server, and
 // few enough that walking them costs little. With 2 MiB in each message, requests of 2 TiB have as
 // many.
+// Memory for widened payload that the next request finds.
+constexpr size_t kKeptWidened = size_t{1} << 20;
 constexpr size_t kMaxMessages = size_t{1} << 20;
 constexpr size_t kMaxTablets = 1024;
 constexpr size_t kMaxSections = size_t{1} << 21;  // a tablet has one in each message that names it
@@ -79,6 +83,7 @@ absl::Status RequestAssembler::Begin(const v1::PushPullHeader& header) {
                            header.sequence(), header.generation(), view_.sequence,
                            view_.generation);
   }
+  widened_.Reset(kKeptWidened);
   used_pushes_ = 0;
   used_pulls_ = 0;
   sections_ = 0;
@@ -117,10 +122,49 @@ absl::Status RequestAssembler::AddPush(const v1::PushPart& part, Payload payload
         if (view.sparse) COHORT_RETURN_IF_ERROR(TakePayload(payload, next, &view.keys));
         COHORT_RETURN_IF_ERROR(TakePayload(payload, next, &view.values));
         if (*next <= pieces.size()) view.pieces = pieces[*next - 1];
+        COHORT_RETURN_IF_ERROR(Widen(entry, &view));
       }
       to->entries.push_back(view);
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status RequestAssembler::Widen(const v1::PushEntry& entry, PushEntryView* view) {
+  COHORT_RETURN_IF_ERROR(WidenKeyBytes(entry.key_bytes(), &view->keys));
+  if (!entry.bfloat16()) return absl::OkStatus();
+  const size_t bytes = view->value_bytes();
+  if (bytes % sizeof(uint16_t) != 0) {
+    return InvalidArgument("shard {}: {} bytes of bfloat16 values", entry.shard(), bytes);
+  }
+  auto* const words = reinterpret_cast<uint32_t*>(widened_.Take(2 * bytes));
+  if (view->pieces.empty()) {
+    WidenWords(view->values, words);
+  } else {
+    // A value may be cut.
+    uint8_t* const halves = reinterpret_cast<uint8_t*>(words) + bytes;
+    size_t at = 0;
+    for (const auto& piece : view->pieces) {
+      std::memcpy(halves + at, piece.data(), piece.size());
+      at += piece.size();
+    }
+    WidenWords({halves, bytes}, words);
+  }
+  view->pieces = {};
+  view->values = {reinterpret_cast<const uint8_t*>(words), 2 * bytes};
+  return absl::OkStatus();
+}
+
+absl::Status RequestAssembler::WidenKeyBytes(uint32_t key_bytes, std::span<const uint8_t>* keys) {
+  if (key_bytes == 0 || key_bytes == sizeof(int64_t)) return absl::OkStatus();
+  if (key_bytes != sizeof(uint32_t) || keys->size() % sizeof(uint32_t) != 0) {
+    return InvalidArgument("{} bytes of keys that have {} bytes each: 4 and 8 are possible",
+                           keys->size(), key_bytes);
+  }
+  const size_t bytes = 2 * keys->size();
+  auto* const wide = reinterpret_cast<int64_t*>(widened_.Take(bytes));
+  WidenKeys(*keys, wide);
+  *keys = {reinterpret_cast<const uint8_t*>(wide), bytes};
   return absl::OkStatus();
 }
 
@@ -189,6 +233,7 @@ absl::Status RequestAssembler::AddPull(const v1::PullPart& part, Payload payload
       view.average = entry.average();
       view.count = entry.count();
       if (view.rows) COHORT_RETURN_IF_ERROR(TakePayload(payload, next, &view.keys));
+      COHORT_RETURN_IF_ERROR(WidenKeyBytes(entry.key_bytes(), &view.keys));
       pulls_[i].entries.push_back(view);
     }
   }
@@ -222,12 +267,14 @@ size_t RequestAssembler::Trim(size_t entries) {
     used_pushes_ = used_pulls_ = 0;
     kept = 0;
   }
+  widened_.Reset(entries == 0 ? 0 : kKeptWidened);
   return kept * sizeof(PushEntryView) + pushes_.capacity() * sizeof(PushSection) +
-         pulls_.capacity() * sizeof(PullSection);
+         pulls_.capacity() * sizeof(PullSection) + widened_.bytes();
 }
 
 size_t RequestAssembler::bytes() const {
-  return entries_ * sizeof(PushEntryView) + (used_pushes_ + used_pulls_) * sizeof(PushSection);
+  return entries_ * sizeof(PushEntryView) + (used_pushes_ + used_pulls_) * sizeof(PushSection) +
+         widened_.bytes();
 }
 
 }  // namespace cohort

@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "common/tablet/push_pull_views.h"
+#include "common/tensor/compact_bytes.h"
 
 namespace cohort {
 
 namespace v1 {
 class PushPart;
+class PushEntry;
 class PushSection;
 class PullPart;
 class PushPullHeader;
@@ -67,6 +69,9 @@ class RequestAssembler {
   absl::Status AddPull(const v1::PullPart& part, Payload payload, size_t* next);
   // Takes the header of a push; all messages of one request must have the same one.
   absl::Status TakeHeader(const PushHeaderView& header);
+  // Compact payload (PushEntry.key_bytes, PushEntry.bfloat16) as the views have it.
+  absl::Status Widen(const v1::PushEntry& entry, PushEntryView* view);
+  absl::Status WidenKeyBytes(uint32_t key_bytes, std::span<const uint8_t>* keys);
   // Finds the place for the entries of a section: after those of earlier sections of its tablet.
   absl::Status FindSection(const v1::PushSection& section, PushSection** out);
   absl::Status Begin(const v1::PushPullHeader& header);
@@ -77,6 +82,7 @@ class RequestAssembler {
   size_t entries_ = 0;  // pushes and pulls together
   size_t pull_entries_ = 0;
   bool has_pull_ = false;
+  StableMemory widened_;
   // The first n are in use; the others keep their memory for later.
   std::vector<PushSection> pushes_;
   size_t used_pushes_ = 0;

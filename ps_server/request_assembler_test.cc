@@ -53,6 +53,64 @@ TEST_CASE("payload fields go to the entries in order") {
   CHECK(view.pull_sections[0].entries[1].keys.data() == request.payload[3].data());
 }
 
+TEST_CASE("compact keys and values come as others do") {
+  TestRequest request;
+  request.header.mutable_push()->mutable_id()->set_closure(9);
+  v1::PushEntry* sparse = AddEntry(&request, 2, 12);
+  sparse->set_sparse(true);
+  sparse->set_count(2);
+  sparse->set_key_bytes(4);
+  sparse->set_bfloat16(true);
+  request.Add(std::vector<uint32_t>{3, 0xffffffff});
+  request.Add(std::vector<uint16_t>{0x3f80, 0x4000});  // 1, 2
+  v1::PushEntry* dense = AddEntry(&request, 2, 13);
+  dense->set_count(3);
+  dense->set_bfloat16(true);
+  request.Add(std::vector<uint16_t>{0x3f80, 0x4000, 0x4040});
+  v1::PullEntry* pull = request.header.mutable_pull()->add_sections()->add_entries();
+  pull->set_rows(true);
+  pull->set_key_bytes(4);
+  request.Add(std::vector<uint32_t>{7});
+
+  const auto as = [](std::span<const uint8_t> bytes, auto type) {
+    const auto* const items = reinterpret_cast<const decltype(type)*>(bytes.data());
+    return std::vector<decltype(type)>(items, items + bytes.size() / sizeof(type));
+  };
+  RequestAssembler assembler;
+  for (const bool in_pieces : {false, true}) {
+    // Cut inside a value.
+    const auto bytes = request.payload[2];
+    const std::vector<std::span<const uint8_t>> cut = {bytes.first(3), bytes.subspan(3)};
+    std::vector<std::span<const std::span<const uint8_t>>> pieces(4);
+    auto payload = request.payload;
+    if (in_pieces) {
+      pieces[2] = cut;
+      payload[2] = {};
+    }
+    REQUIRE(assembler.Add(request.header, payload, pieces).ok());
+    const RequestView& view = assembler.Finish();
+    const auto entries = view.push_sections[0].entries;
+    CHECK(as(entries[0].keys, int64_t{}) == std::vector<int64_t>{3, 0xffffffff});
+    CHECK(as(entries[0].values, float{}) == Floats{1, 2});
+    CHECK(entries[1].pieces.empty());
+    CHECK(as(entries[1].values, float{}) == Floats{1, 2, 3});
+    CHECK(as(view.pull_sections[0].entries[0].keys, int64_t{}) == std::vector<int64_t>{7});
+  }
+  CHECK(assembler.bytes() > 0);
+
+  for (const uint32_t key_bytes : {1u, 2u, 5u, 16u}) {
+    pull->set_key_bytes(key_bytes);
+    CHECK(!assembler.Add(request.header, request.payload).ok());
+  }
+  pull->set_key_bytes(4);
+  for (const size_t field : {0u, 1u, 2u, 3u}) {  // a byte too few
+    auto payload = request.payload;
+    payload[field] = payload[field].first(payload[field].size() - 1);
+    CAPTURE(field);
+    CHECK(!assembler.Add(request.header, payload).ok());
+  }
+}
+
 TEST_CASE("messages of one request are put together by tablet") {
   RequestAssembler assembler;
   std::vector<TestRequest> messages(3);

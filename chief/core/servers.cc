@@ -5,6 +5,7 @@
 
 #include "chief/core/lost_task.h"
 #include "common/base/status.h"
+#include "common/cluster/protocol_version.h"
 
 namespace cohort {
 
@@ -87,6 +88,7 @@ void Servers::SendRoutes(int worker, const v1::Layout& layout) const {
     route->set_unix_socket(hello.unix_socket());
     route->set_host_id(hello.host_id());
     route->set_incarnation(hello.incarnation());
+    route->set_compact(ProtocolVersion::Of(hello) >= kCompactProtocol);
   }
   outbox_->ToWorker(worker, std::move(message));
 }

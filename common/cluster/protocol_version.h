@@ -64,7 +64,11 @@ struct ProtocolVersion {
 //         control streams travel in pieces between ends that both ask for it
 //   2.5   tables without bounds: an older server refuses their layout. Leases of streams name parts
 //         of files: an older worker refuses the lease
-inline constexpr ProtocolVersion kProtocolVersion{2, 5};
+//   2.6   keys of 32 bits and values of bfloat16 in requests, for servers whose route says that
+//         they read them
+inline constexpr ProtocolVersion kProtocolVersion{2, 6};
+// The first one whose servers read compact requests.
+inline constexpr ProtocolVersion kCompactProtocol{2, 6};
 // The first one whose chief takes reports of progress.
 inline constexpr ProtocolVersion kProgressProtocol{2, 4};
 // The first one that knows rings as they are now.

@@ -18,6 +18,8 @@ bool WorthRetrying(int code) {
          code == static_cast<int>(absl::StatusCode::kDeadlineExceeded);
 }
 
+constexpr size_t kKeptCompactBytes = size_t{64} << 20;
+
 size_t TotalBytes(const PayloadPieces& pieces) {
   size_t bytes = 0;
   for (const Bytes& piece : pieces) bytes += piece.size();
@@ -95,6 +97,7 @@ absl::Status Exchange::Begin(std::shared_ptr<const ProgramRoutes> routes, const 
     return Aborted("closure {} was pulled on timeline {}, the job is on {}", push->stamp.closure,
                    push->stamp.timeline, routes->timeline);
   }
+  compact_bytes_.Reset(kKeptCompactBytes);
   COHORT_RETURN_IF_ERROR(plan_.Make(*routes, push, pull));
   routes_ = std::move(routes);
   has_push_ = push != nullptr;
@@ -138,7 +141,7 @@ void Exchange::Poll(int64_t now_us, ExchangeSink* sink) {
       Look(s, now_us, sink);
     }
     if (state_ == State::kRunning && server.phase == Phase::kDue && now_us >= server.due_us) {
-      Build(s);
+      Build(s, sink->Compacts(routes_->servers[s]));
       ++counters_.requests;
       server.phase = Phase::kInFlight;
       server.watch.Begin(now_us, options_.request_timeout_us);

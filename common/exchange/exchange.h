@@ -14,6 +14,7 @@
 #include "common/exchange/exchange_routes.h"
 #include "common/exchange/request_watch.h"
 #include "common/exchange/variable_access.h"
+#include "common/tensor/compact_bytes.h"
 
 namespace cohort {
 
@@ -46,6 +47,8 @@ class ExchangeSink {
   // What has moved between this process and the server since the last Send to it. The exchange asks
   // only for requests that take long.
   virtual BytesMoved Moved(const ServerRoute& server) = 0;
+  // True if a network carries the bytes, and the server reads compact ones (PsRoute.compact).
+  virtual bool Compacts(const ServerRoute& server) { return false; }
   // A request takes longer than request_timeout_us, although its bytes move. Once per request.
   // `progress`: "the push to ps:0 has sent 40.0 of 160.0 MB in 10 s (4.0 MB/s)".
   virtual void OnSlow(const ServerRoute& server, const std::string& progress) {}
@@ -157,8 +160,10 @@ class Exchange {
     uint64_t sequence;
   };
 
-  void Build(size_t server);
+  void Build(size_t server, bool compact);
   void NextMessage();
+  Bytes KeysToSend(const int64_t* keys, uint64_t begin, uint64_t count, uint32_t* key_bytes);
+  Bytes ValuesToSend(Bytes values, bool* halves);
   void AddPushes(size_t tablet);
   void AddPushPiece(size_t tablet, const PushPiece& piece);
   void AddPulls(size_t tablet);
@@ -229,6 +234,8 @@ class Exchange {
   std::vector<ExchangeMessage> messages_;
   size_t used_ = 0;
   uint64_t room_ = 0;
+  bool compact_ = false;
+  StableMemory compact_bytes_;  // what the requests of the exchange have narrowed
 };
 
 }  // namespace cohort

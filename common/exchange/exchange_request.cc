@@ -14,8 +14,9 @@ Bytes KeyBytes(const int64_t* keys, uint64_t begin, uint64_t count) {
 
 // The sections of this server that are not done yet: pushes cut into messages of about chunk_bytes,
 // and in the last of them the pulls.
-void Exchange::Build(size_t server) {
+void Exchange::Build(size_t server, bool compact) {
   used_ = 0;
+  compact_ = compact;
   servers_[server].sequence = next_sequence_++;
   servers_[server].later = false;
   NextMessage();
@@ -46,6 +47,37 @@ void Exchange::Build(size_t server) {
       if (loan.ps == routes_->servers[server].ps) header.add_reading(loan.sequence);
     }
   }
+}
+
+// The keys as 32 bits if the server takes them so and all of them fit.
+Bytes Exchange::KeysToSend(const int64_t* keys, uint64_t begin, uint64_t count,
+                           uint32_t* key_bytes) {
+  *key_bytes = 0;
+  if (compact_ && count > 0) {
+    const size_t bytes = count * sizeof(uint32_t);
+    auto* const narrow = reinterpret_cast<uint32_t*>(compact_bytes_.Take(bytes));
+    if (NarrowKeys({keys + begin, count}, narrow)) {
+      *key_bytes = sizeof(uint32_t);
+      return {reinterpret_cast<const uint8_t*>(narrow), bytes};
+    }
+    compact_bytes_.Undo(bytes);
+  }
+  return KeyBytes(keys, begin, count);
+}
+
+// The upper halves of the words if the server takes them so and the lower ones are 0.
+Bytes Exchange::ValuesToSend(Bytes values, bool* halves) {
+  *halves = false;
+  if (compact_ && !values.empty() && values.size() % sizeof(uint32_t) == 0) {
+    const size_t bytes = values.size() / 2;
+    auto* const narrow = reinterpret_cast<uint16_t*>(compact_bytes_.Take(bytes));
+    if (NarrowWords(values, narrow)) {
+      *halves = true;
+      return {reinterpret_cast<const uint8_t*>(narrow), bytes};
+    }
+    compact_bytes_.Undo(bytes);
+  }
+  return values;
 }
 
 void Exchange::NextMessage() {
@@ -114,11 +146,16 @@ void Exchange::AddPushPiece(size_t tablet, const PushPiece& piece) {
     entry->set_momentum(piece.momentum);
     std::vector<Bytes>& payload = messages_[used_ - 1].payload;
     if (piece.sparse) {
-      payload.push_back(KeyBytes(piece.keys, done, count));
+      uint32_t key_bytes = 0;
+      payload.push_back(KeysToSend(piece.keys, done, count, &key_bytes));
+      entry->set_key_bytes(key_bytes);
     } else {
       entry->set_begin(done);
     }
-    payload.emplace_back(piece.values + done * piece.unit_bytes, count * piece.unit_bytes);
+    bool halves = false;
+    payload.push_back(
+        ValuesToSend({piece.values + done * piece.unit_bytes, count * piece.unit_bytes}, &halves));
+    entry->set_bfloat16(halves);
     room_ -= std::min(room_, count * unit);
     done += count;
   } while (done < piece.count);
@@ -142,7 +179,9 @@ void Exchange::AddPulls(size_t tablet) {
     if (!piece.rows) continue;
     entry->set_rows(true);
     entry->set_count(piece.count);
-    message.payload.push_back(KeyBytes(piece.keys, 0, piece.count));
+    uint32_t key_bytes = 0;
+    message.payload.push_back(KeysToSend(piece.keys, 0, piece.count, &key_bytes));
+    entry->set_key_bytes(key_bytes);
   }
 }
 

@@ -114,7 +114,7 @@ absl::StatusOr<std::shared_ptr<const ProgramRoutes>> ProgramRoutes::Make(
     const auto it = std::find_if(routes.servers().begin(), routes.servers().end(),
                                  [ps = ps](const auto& server) { return server.ps() == ps; });
     made->servers.push_back(
-        {ps, it->incarnation(), it->address(), it->unix_socket(), it->host_id()});
+        {ps, it->incarnation(), it->address(), it->unix_socket(), it->host_id(), it->compact()});
   }
   for (TabletRoute& tablet : made->tablets) {
     tablet.server = index_of_ps[static_cast<uint32_t>(tablet.server)];

@@ -53,6 +53,7 @@ struct ServerRoute {
   std::string address;
   std::string unix_socket;  // "" = none
   std::string host_id;
+  bool compact = false;  // v1::PsRoute.compact
 };
 
 // v1::Routes as one program sees them: its variables, the tablets that hold their shards, and the

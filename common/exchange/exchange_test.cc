@@ -54,6 +54,53 @@ TEST_CASE("the push of a step and the pull of the next travel in one request per
   for (const ModelTablet& tablet : world.tablets) CHECK(tablet.log.size() == 1);
 }
 
+TEST_CASE("a compact request has keys of 32 bits, and values of 16 if nothing is lost") {
+  World world;
+  Exchange exchange{ExchangeOptions{}};
+  Step step({3, 40});
+  step.dense_gradient.assign(21, 1.5f);
+  step.bias_gradient = 1.0000001f;
+  step.table_gradient = {1, 2, 3, 4, 0.1f, 6, 7, 8};
+  const PushBatch push = step.Push(17);
+  const PullBatch pull = step.Pull();
+  REQUIRE(exchange.Begin(world.MakeRoutes(), &push, &pull, 0).ok());
+  RecordingSink sink;
+  sink.compacts = 0;
+  exchange.Poll(0, &sink);
+  const Request& compact = sink.sent[0][0][0];
+  const Request& whole = sink.sent[1][0][0];
+  size_t field = 0;
+  const auto next = [&](const Request& request) { return request.payload[field++].size(); };
+  for (const v1::PushSection& section : compact.header.push().sections()) {
+    for (const v1::PushEntry& entry : section.entries()) {
+      CAPTURE(entry.DebugString());
+      const bool halves = entry.shard() != 5;  // the bias
+      CHECK(entry.bfloat16() == halves);
+      CHECK(entry.key_bytes() == (entry.sparse() ? 4 : 0));
+      if (entry.sparse()) CHECK(next(compact) == 4);
+      CHECK(next(compact) == (entry.sparse() ? 4 : entry.count()) * (halves ? 2 : 4));
+    }
+  }
+  for (const v1::PullSection& section : compact.header.pull().sections()) {
+    for (const v1::PullEntry& entry : section.entries()) {
+      CHECK(entry.key_bytes() == (entry.rows() ? 4 : 0));
+      if (entry.rows()) CHECK(next(compact) == 4);
+    }
+  }
+  CHECK(field == compact.payload.size());
+  for (const v1::PushSection& section : whole.header.push().sections()) {
+    for (const v1::PushEntry& entry : section.entries()) {
+      CHECK(!entry.bfloat16());
+      CHECK(entry.key_bytes() == 0);
+    }
+  }
+  // The same request again has the same bytes.
+  exchange.OnLost(0, Unavailable("lost"), 1);
+  exchange.Poll(exchange.NextPoll(), &sink);
+  REQUIRE(sink.sent[0].size() == 2);
+  CHECK(sink.sent[0][1][0].payload == compact.payload);
+}
+
 TEST_CASE("the staleness of a push counts from the pull in its lane") {
   World world;
   Exchange exchange{ExchangeOptions{}};

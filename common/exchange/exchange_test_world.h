@@ -118,12 +118,14 @@ class RecordingSink : public ExchangeSink {
   }
   void Reset(const ServerRoute& server) override { resets.push_back(server.ps); }
   BytesMoved Moved(const ServerRoute& server) override { return moved[server.ps]; }
+  bool Compacts(const ServerRoute& server) override { return server.ps == compacts; }
   void OnSlow(const ServerRoute&, const std::string& progress) override {
     slow.push_back(progress);
   }
 
   std::map<uint32_t, std::vector<std::vector<Request>>> sent;
   std::vector<uint32_t> resets;
+  uint32_t compacts = UINT32_MAX;        // the server that reads compact requests
   std::map<uint32_t, BytesMoved> moved;  // a test sets it
   std::vector<std::string> slow;
 };

@@ -63,6 +63,7 @@ class RemoteAccess::Impl : public ExchangeRunner {
   void Send(const ServerRoute& server, std::span<const ExchangeMessage> messages) override;
   void Reset(const ServerRoute& server) override;
   BytesMoved Moved(const ServerRoute& server) override;
+  bool Compacts(const ServerRoute& server) override;
   void OnSlow(const ServerRoute& server, const std::string& progress) override;
 
   bool TakeLocalAnswers();
@@ -271,6 +272,13 @@ void RemoteAccess::Impl::Reset(const ServerRoute& server) {
 BytesMoved RemoteAccess::Impl::Moved(const ServerRoute& server) {
   const std::shared_ptr<PsConnection>& connection = links_[server.ps].connection;
   return connection == nullptr ? BytesMoved() : connection->moved();
+}
+
+// Copies between tasks of one host are cheaper than to narrow and to widen.
+bool RemoteAccess::Impl::Compacts(const ServerRoute& server) {
+  if (!server.compact || ConnectLocal(server) != nullptr) return false;
+  const PsConnection* const connection = Connect(server);
+  return connection != nullptr && !connection->on_unix_socket();
 }
 
 void RemoteAccess::Impl::OnSlow(const ServerRoute& server, const std::string& progress) {

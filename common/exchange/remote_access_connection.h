@@ -63,6 +63,7 @@ class PsConnection : public StreamHandler {
 
   uint32_t ps() const { return ps_; }
   const std::string& address() const { return address_; }
+  bool on_unix_socket() const { return address_.starts_with("unix:"); }
   // True if this is a unix socket from which no answer has ever come: another process, or one that
   // hangs, may listen on its path.
   bool is_mute_socket() const { return on_unix_socket() && !answered_; }
@@ -74,7 +75,6 @@ class PsConnection : public StreamHandler {
   void OnClosed(const absl::Status& status) override;
 
  private:
-  bool on_unix_socket() const { return address_.starts_with("unix:"); }
   bool FindFields();
   void ReportNotShared(const absl::Status& why);
   void AddMapped(std::span<const ExchangeMessage> messages, v1::SharedPayload* word);
