@@ -228,8 +228,14 @@ TEST_CASE("variables begin with the initial values of a file, whatever their sha
 }
 
 TEST_CASE("a cut is restored onto other numbers of shards, tablets and servers") {
+  // Slots of the variable's shape, of one number for each row, and of bfloat16.
+  const v1::OptimizerSpec halves =
+      OptimizerOf("Adam", {{"slot_dtype", ConfigOf(std::string("bfloat16"))}});
+  const v1::OptimizerSpec optimizer =
+      GENERATE_COPY(Adam(), OptimizerOf("RowwiseAdagrad", {}), halves);
+  CAPTURE(optimizer.rule().class_name());
   TestDirectory directory;
-  TestCluster before(Layout(kVariables, Adam(), 2, {2, 1}));
+  TestCluster before(Layout(kVariables, optimizer, 2, {2, 1}));
   REQUIRE(before.Assign().ok());
   for (uint64_t c = 0; c < 5; ++c) before.Push(c);
   const std::string manifest = before.Cut(directory.path(), 3);
@@ -240,7 +246,7 @@ TEST_CASE("a cut is restored onto other numbers of shards, tablets and servers")
       {2, {2, 1}}, {1, {1}}, {3, {1, 4, 2}}, {11, {3, 3}}};
   for (const auto& [shards, cores] : layouts) {
     CAPTURE(shards, cores.size());
-    TestCluster after(Layout(kVariables, Adam(), shards, cores));
+    TestCluster after(Layout(kVariables, optimizer, shards, cores));
     REQUIRE(after.Assign(2, manifest).ok());
     CHECK(after.Values() == at_cut);
     // The applied updates are known, and the slots are there, so training continues with equal

@@ -21,11 +21,9 @@ constexpr double kGiB = 1 << 30;
 
 absl::Status TabletBuilder::CheckMemory(const v1::AssignTablets& assign,
                                         const LayoutRules& rules) const {
-  const double bytes =
-      BytesOfServer(assign.layout(), assign.ps(), [&](const v1::VariableSpec& variable) {
-        const OptimizerRule* const rule = rules.Find(variable);
-        return rule == nullptr ? 0 : rule->slots().size();
-      });
+  const double bytes = BytesOfServer(
+      assign.layout(), assign.ps(),
+      [&](const v1::VariableSpec& variable) { return RowBytes(variable, rules.Find(variable)); });
   env_.memory->SetServers(assign.servers_of_host());
   const auto most = static_cast<double>(env_.memory->limit());
   if (most == 0 || bytes <= most) return absl::OkStatus();
@@ -116,6 +114,14 @@ absl::Status TabletBuilder::ReadInitialValues(const std::string& path, const Tab
           return values->ReadRows(info, static_cast<uint64_t>(info.row_begin + row),
                                   static_cast<uint64_t>(rows), out);
         }));
+    COHORT_RETURN_IF_ERROR(
+        tablet->FillTables([&](const ShardInfo& info, Tablet::RowAdder add, Tablet::RowAdder) {
+          return values->ReadTable(info, [&](auto rows, auto tensors) {
+            bytes += rows.size() * info.held_row_bytes();
+            COHORT_RETURN_IF_ERROR(progress(bytes));
+            return add(rows, tensors);
+          });
+        }));
   }
   return absl::OkStatus();
 }
@@ -143,7 +149,7 @@ absl::Status TabletBuilder::Restore(const v1::AssignTablets& assign, TabletSet* 
     read = tablet->FillTables(
         [&](const ShardInfo& info, Tablet::RowAdder add, Tablet::RowAdder add_counts) {
           const auto add_and_report = [&](auto rows, auto tensors) {
-            bytes += rows.size() * info.row_bytes() * (1 + info.slots.size());
+            bytes += rows.size() * info.held_row_bytes();
             COHORT_RETURN_IF_ERROR(progress(bytes));
             return add(rows, tensors);
           };

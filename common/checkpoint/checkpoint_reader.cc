@@ -34,6 +34,11 @@ std::string DirectoryOf(const std::string& path) {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
+// True if the slot has one number for each row of its variable.
+bool IsByRow(const LogicalTensor& variable, const ShardTensorName& name, const TensorInfo& info) {
+  return !name.slot.empty() && variable.dims.size() > 1 && info.dims.size() == 1;
+}
+
 // A piece must have the dtype and the dims that the variable's rows have.
 absl::Status CheckPiece(const LogicalTensor& tensor, const ShardTensorName& name,
                         const TensorInfo& info) {
@@ -46,7 +51,7 @@ absl::Status CheckPiece(const LogicalTensor& tensor, const ShardTensorName& name
   const bool keys = IsTable(tensor.dims) && IsSlotOfTable(name.slot);
   Dims expected = PieceDims(tensor.dims, name.row_end - name.row_begin);
   if (IsTable(tensor.dims) && !info.dims.empty()) expected[0] = info.dims[0];
-  if (keys) expected.resize(1);
+  if (keys || IsByRow(tensor, name, info)) expected.resize(1);
   if (info.dims != expected || name.row_end > RowsOf(tensor.dims)) {
     return DataLoss("tensor \"{}\" has shape {}; its variable has {}", info.name,
                     DimsToString(info.dims), DimsToString(tensor.dims));
@@ -130,8 +135,12 @@ absl::Status CheckpointReader::AddFile(const std::string& path) {
       tensor.dims = variable->second.dims;
       if (IsTable(tensor.dims) && IsSlotOfTable(tensor.slot)) {
         tensor.dtype = DType::kInt64;
-        tensor.dims.resize(1);
       }
+      if (IsByRow(tensor, *name, info)) tensor.dims.resize(1);
+    }
+    if (tensor.dims.size() != info.dims.size()) {
+      return DataLoss("{}: tensor \"{}\" has shape {}; other rows of it have {} axes", path,
+                      info.name, DimsToString(info.dims), tensor.dims.size());
     }
     tensor.pieces.push_back({name->row_begin, name->row_end, files_.size(), info});
   }

@@ -22,7 +22,7 @@ namespace cohort {
 // `end` is exclusive. The pieces of one logical tensor are disjoint, cover all of its rows, and may
 // be spread over all files of the checkpoint. Concatenated along axis 0 in order of `begin`, they
 // give the tensor; tests/python/load_checkpoint.py does this in ten lines. A scalar has one row,
-// rows_0_1, and shape []. A slot has the shape of its variable.
+// rows_0_1, and shape []. A slot has the shape of its variable, or one number for each of its rows.
 //
 // A table without bounds (common/tensor/table_rows.h) has pieces with only those rows of the range
 // that exist, ascending, and the slot `keys` (int64) beside them: the key of each row. The row of a

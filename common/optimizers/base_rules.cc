@@ -221,7 +221,12 @@ std::vector<Argument> BaseArguments() {
           Int("gradient_accumulation_steps",
               "Steps that make one update together, by the mean of their gradients.")
               .Optional()
-              .AtLeast(2)};
+              .AtLeast(2),
+          String("slot_dtype",
+                 "bfloat16: slots take half of the memory. They are rounded up or down at random, "
+                 "so that small addends are not lost.")
+              .Default("float32")
+              .OneOf({"float32", "bfloat16"})};
 }
 
 absl::Status CheckBaseArguments(const v1::OptimizerSpec& complete, std::string* argument) {
@@ -235,6 +240,11 @@ absl::Status CheckBaseArguments(const v1::OptimizerSpec& complete, std::string* 
     return refuse("sparse_update",
                   "use_ema and gradient_accumulation_steps change all rows: sparse_update must be "
                   "keras");
+  }
+  if (config.String("slot_dtype") == "bfloat16" && (config.Bool("use_ema") || accumulates)) {
+    return refuse("slot_dtype",
+                  "averages and sums of gradients (use_ema, gradient_accumulation_steps) need "
+                  "slots of float32");
   }
   for (const std::string_view clipping : {"clipnorm", "clipvalue", "global_clipnorm"}) {
     if (accumulates && !config.IsNone(clipping) && config.Float(clipping) > 0) {

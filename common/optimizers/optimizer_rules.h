@@ -3,6 +3,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -26,6 +27,19 @@ struct SlotInfo {
   std::string name;          // as Keras names it: "momentum", "velocity", ...
   double initial_value = 0;  // each element has it
   bool is_copy = false;      // instead: it begins as the variable does
+  bool by_row = false;       // it has one number for each row of the variable (axis 0)
+  // Memory has the upper halves of its float32 values (bfloat16). Checkpoints have it in the
+  // variable's dtype.
+  bool is_bfloat16 = false;
+
+  // The bytes of a row of a variable in the slot: in memory, and in checkpoints.
+  size_t row_bytes(DType dtype, int64_t row_elements) const {
+    if (by_row) return SizeOf(dtype);
+    return static_cast<size_t>(row_elements) * (is_bfloat16 ? sizeof(uint16_t) : SizeOf(dtype));
+  }
+  size_t stored_row_bytes(DType dtype, int64_t row_elements) const {
+    return SizeOf(dtype) * (by_row ? 1 : static_cast<size_t>(row_elements));
+  }
 };
 
 inline constexpr int kMaxSlots = 5;

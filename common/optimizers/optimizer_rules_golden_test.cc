@@ -28,12 +28,15 @@ json ReadGolden(const std::string& name) {
   return golden;
 }
 
-// Keras' results, and those of PyTorch for the optimizers that have its formulas.
+// Keras' results, those of PyTorch for the optimizers that have its formulas, and those of NumPy
+// for RowwiseAdagrad.
 const json& Golden() {
   static const json golden = [] {
     json all = ReadGolden("optimizers.json");
     const json torch = ReadGolden("optimizers_torch.json");
     for (const json& c : torch["cases"]) all["cases"].push_back(c);
+    const json rowwise = ReadGolden("optimizers_rowwise.json");
+    for (const json& c : rowwise["cases"]) all["cases"].push_back(c);
     return all;
   }();
   return golden;
@@ -111,8 +114,12 @@ std::vector<int64_t> RowsOf(int64_t step) {
 template <typename T>
 class Trained {
  public:
-  Trained(const OptimizerRule& rule, int64_t elements) : rule_(rule) {
+  Trained(const OptimizerRule& rule, int64_t elements, int64_t columns)
+      : rule_(rule), columns_(columns) {
     tensors_.resize(1 + rule.slots().size(), std::vector<T>(static_cast<size_t>(elements)));
+    for (size_t s = 0; s < rule.slots().size(); ++s) {
+      if (rule.slots()[s].by_row) tensors_[s + 1].resize(static_cast<size_t>(elements / columns));
+    }
     for (int64_t i = 0; i < elements; ++i) tensors_[0][static_cast<size_t>(i)] = InitialValue<T>(i);
     for (size_t s = 0; s < rule.slots().size(); ++s) {
       if (rule.slots()[s].is_copy) tensors_[s + 1] = tensors_[0];
@@ -174,7 +181,8 @@ class Trained {
   void Begin(int64_t step) {
     in_place_ = step % 2 == 0;
     const T nan = std::numeric_limits<T>::quiet_NaN();
-    fresh_.assign(tensors_.size(), std::vector<T>(tensors_[0].size(), nan));
+    fresh_ = tensors_;
+    for (std::vector<T>& tensor : fresh_) std::ranges::fill(tensor, nan);
   }
   void End() {
     if (!in_place_) tensors_ = fresh_;
@@ -186,13 +194,15 @@ class Trained {
     target.variable_in = tensors_[0].data() + begin;
     target.variable_out = to[0].data() + begin;
     for (size_t s = 1; s < tensors_.size(); ++s) {
-      target.slots_in[s - 1] = tensors_[s].data() + begin;
-      target.slots_out[s - 1] = to[s].data() + begin;
+      const int64_t at = rule_.slots()[s - 1].by_row ? begin / columns_ : begin;
+      target.slots_in[s - 1] = tensors_[s].data() + at;
+      target.slots_out[s - 1] = to[s].data() + at;
     }
     return target;
   }
 
   const OptimizerRule& rule_;
+  const int64_t columns_;
   std::vector<std::vector<T>> tensors_;  // the variable, then its slots
   std::vector<std::vector<T>> fresh_;
   bool in_place_ = true;
@@ -225,7 +235,8 @@ void CheckCase(const json& golden, const json& c) {
   const int64_t rows = golden["rows"], columns = golden["columns"], steps = golden["steps"];
   const bool sparse = c["mode"] == "keras" || c["mode"] == "lazy";
   Trained<T> trained(**rule,
-                     c["mode"] == "dense" ? golden["elements"].get<int64_t>() : rows * columns);
+                     c["mode"] == "dense" ? golden["elements"].get<int64_t>() : rows * columns,
+                     c["mode"] == "dense" ? 1 : columns);
   for (int64_t step = 0; step < steps; ++step) {
     sparse ? trained.StepRows(step, rows, columns) : trained.StepDense(step);
     const std::string done = std::to_string(step + 1);

@@ -70,6 +70,12 @@ std::vector<T> RowsUpdated(const OptimizerRule& rule, DType dtype, int64_t colum
   std::vector<T> from(tensors * elements);
   for (size_t i = 0; i < from.size(); ++i) from[i] = T(1) / static_cast<T>(i + 3);
   std::vector<T> to(from.size());
+  for (size_t s = 0; s + 1 < tensors; ++s) {  // what is behind a slot with a number for each row
+    if (!rule.slots()[s].by_row) continue;
+    for (size_t i = static_cast<size_t>(rows); i < elements; ++i) {
+      to[(s + 1) * elements + i] = from[(s + 1) * elements + i];
+    }
+  }
   std::vector<T> gradient(keys.size() * static_cast<size_t>(columns));
   for (size_t i = 0; i < gradient.size(); ++i) gradient[i] = static_cast<T>(i % 7) - T(2.7);
   T* const out = in_place ? from.data() : to.data();

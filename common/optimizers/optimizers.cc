@@ -69,6 +69,14 @@ absl::StatusOr<v1::OptimizerSpec> CompleteOptimizer(const v1::OptimizerSpec& giv
     return InvalidArgument("{} works on whole variables: sparse_update must be keras",
                            schema->name);
   }
+  if ((optimizer->is_whole || optimizer->by_variable) &&
+      Config(spec.rule()).String("slot_dtype") != "float32") {
+    if (argument != nullptr) *argument = "slot_dtype";
+    return InvalidArgument(
+        "{} has slots of float32 only: leave slot_dtype out, or use an optimizer that works "
+        "element by element, as Adagrad and Adam",
+        schema->name);
+  }
   if (optimizer->check != nullptr) {
     COHORT_RETURN_IF_ERROR(optimizer->check(Config(spec.rule())));
   }
@@ -111,7 +119,9 @@ absl::StatusOr<std::unique_ptr<OptimizerRule>> OptimizerRule::Create(
       return rate.has_value() ? *rate : own(step);
     };
   }
-  RuleSettings settings{.schedule = std::move(schedule), .lazy = spec.sparse_update() == "lazy"};
+  RuleSettings settings{.schedule = std::move(schedule),
+                        .lazy = spec.sparse_update() == "lazy",
+                        .bfloat16_slots = Config(spec.rule()).String("slot_dtype") == "bfloat16"};
   if (variable != nullptr) {
     settings.variable = variable->name();
     settings.dims.assign(variable->dims().begin(), variable->dims().end());
@@ -172,6 +182,16 @@ absl::Status MarkWholeVariables(std::span<const v1::OptimizerSpec> optimizers,
     variable.set_whole(true);
   }
   return absl::OkStatus();
+}
+
+size_t RowBytes(const v1::VariableSpec& variable, const OptimizerRule* rule) {
+  const auto dtype = static_cast<DType>(variable.dtype());
+  int64_t elements = 1;
+  for (int i = 1; i < variable.dims_size(); ++i) elements *= variable.dims(i);
+  size_t bytes = static_cast<size_t>(elements) * SizeOf(dtype);
+  if (rule == nullptr) return bytes;
+  for (const SlotInfo& slot : rule->slots()) bytes += slot.row_bytes(dtype, elements);
+  return bytes;
 }
 
 bool KeepAverages(std::span<const v1::OptimizerSpec> optimizers) {

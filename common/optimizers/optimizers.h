@@ -30,6 +30,7 @@ class VariableSpec;
 struct RuleSettings {
   LearningRateSchedule schedule;  // its learning rate
   bool lazy = false;              // sparse_update is "lazy"
+  bool bfloat16_slots = false;    // SlotInfo::is_bfloat16
   std::string variable;           // the one that it updates; "": any
   std::vector<int64_t> dims;      // those of the variable
 };
@@ -87,6 +88,9 @@ absl::Status ChooseOptimizers(std::span<const OptimizerChoice> choices,
 // OptimizerRule::Create, with the variable's name; InvalidArgument for a table without bounds.
 absl::Status MarkWholeVariables(std::span<const v1::OptimizerSpec> optimizers,
                                 std::span<v1::VariableSpec> variables);
+
+// The memory of a row of the variable: its values, and those of the slots. `rule` may be null.
+size_t RowBytes(const v1::VariableSpec& variable, const OptimizerRule* rule);
 
 // True if one of these complete specifications keeps averages of its variables (use_ema).
 bool KeepAverages(std::span<const v1::OptimizerSpec> optimizers);

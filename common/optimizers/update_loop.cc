@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "common/optimizers/rules/rule.h"
+#include "common/tensor/precision.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "common/optimizers/update_loop.cc"
@@ -52,6 +53,44 @@ HWY_FLATTEN Bits UpdateElements(const Step& given, const UpdateRange<T>& range, 
   return greatest;
 }
 
+// Slots between memory, as halves, and the arithmetic of the variable.
+template <typename T>
+HWY_FLATTEN void Widen(const T* slot, int64_t begin, int64_t count, T* out) {
+  const auto* const halves = reinterpret_cast<const uint16_t*>(slot) + begin;
+  for (int64_t i = 0; i < count; ++i) out[i] = static_cast<T>(FromBfloat16Bits(halves[i]));
+}
+template <typename T>
+HWY_FLATTEN void Narrow(const T* from, int64_t count, uint32_t rounding, T* slot, int64_t begin) {
+  auto* const halves = reinterpret_cast<uint16_t*>(slot) + begin;
+  for (int64_t i = 0; i < count; ++i) {
+    halves[i] = RoundedBfloat16(static_cast<float>(from[i]), rounding);
+  }
+}
+
+// UpdateElements of a range whose slots are halves: they are widened a block after another.
+template <int kForm, bool kHasGradient, class Step, typename T, typename Bits>
+Bits UpdateHalves(const Step& step, const UpdateRange<T>& r) {
+  constexpr int kSlots = Step::Slots(kForm);
+  constexpr int64_t kBlock = 128;
+  T wide[kMaxSlots][kBlock];
+  UpdateRange<T> part = r;
+  Bits greatest = 0;
+  for (int64_t at = 0; at < r.elements; at += kBlock) {
+    const int64_t count = std::min(kBlock, r.elements - at);
+    part.variable_in = r.variable_in + at;
+    if constexpr (kHasGradient) part.gradient = r.gradient + at;
+    for (int s = 0; s < kSlots; ++s) {
+      Widen(r.slots_in[s], at, count, wide[s]);
+      part.slots_in[s] = wide[s];
+      part.slots_out[s] = wide[s];
+    }
+    greatest = std::max(greatest, UpdateElements<kForm, kHasGradient, Step, T, Bits>(
+                                      step, part, 0, count, r.variable_out + at));
+    for (int s = 0; s < kSlots; ++s) Narrow(wide[s], count, r.rounding, r.slots_out[s], at);
+  }
+  return greatest;
+}
+
 // Updates a range. With past_caches the variable's new values are written past the caches, a block
 // after another.
 template <int kForm, bool kHasGradient, class Step, typename T>
@@ -64,7 +103,12 @@ void UpdateAll(const Step& step, const UpdateRange<T>& r) {
   constexpr int64_t kBlock = 128;
   Bits greatest = 0;
   int64_t at = 0;
-  if (r.past_caches && reinterpret_cast<uintptr_t>(r.variable_out) % (lanes * sizeof(T)) == 0) {
+  if (r.bfloat16_slots) {
+    greatest = UpdateHalves<kForm, kHasGradient, Step, T, Bits>(step, r);
+    at = r.elements;
+  }
+  if (at < r.elements && r.past_caches &&
+      reinterpret_cast<uintptr_t>(r.variable_out) % (lanes * sizeof(T)) == 0) {
     HWY_ALIGN T block[kBlock];
     for (; at + kBlock <= r.elements; at += kBlock) {
       greatest = std::max(greatest, UpdateElements<kForm, kHasGradient, Step, T, Bits>(
@@ -111,11 +155,34 @@ HWY_FLATTEN void UpdateEachRow(const Step& given, const UpdateRows<T>& rows) {
   }
 }
 
+template <int kForm, class Step, typename T>
+void UpdateEachRowWithHalves(const Step& step, const UpdateRows<T>& rows) {
+  using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+  const int64_t n = rows.row_elements;
+  UpdateRange<T> row;
+  row.gradient = rows.gradient;
+  row.gradient_scale = rows.gradient_scale;
+  row.elements = n;
+  row.rounding = rows.rounding;
+  for (const int64_t key : rows.keys) {
+    const int64_t at = (key - rows.first_row) * n;
+    row.variable_out = rows.variable + at;
+    row.variable_in = row.variable_out;
+    for (int s = 0; s < Step::Slots(kForm); ++s) {
+      row.slots_out[s] = reinterpret_cast<T*>(reinterpret_cast<uint16_t*>(rows.slots[s]) + at);
+      row.slots_in[s] = row.slots_out[s];
+    }
+    UpdateHalves<kForm, true, Step, T, Bits>(step, row);
+    row.gradient += n;
+  }
+}
+
 template <int kForm = 0, class Step, typename T>
 void UpdateWith(const Step& step, const UpdateRows<T>& rows) {
   if constexpr (kForm + 1 < Step::kForms) {
     if (step.form() != kForm) return UpdateWith<kForm + 1>(step, rows);
   }
+  if (rows.bfloat16_slots) return UpdateEachRowWithHalves<kForm>(step, rows);
   UpdateEachRow<kForm>(step, rows);
 }
 

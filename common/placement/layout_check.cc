@@ -69,7 +69,7 @@ absl::Status CheckLayout(const v1::Layout& layout) {
 }
 
 double BytesOfServer(const v1::Layout& layout, uint32_t ps,
-                     absl::FunctionRef<size_t(const v1::VariableSpec&)> slots_of) {
+                     absl::FunctionRef<size_t(const v1::VariableSpec&)> row_bytes) {
   std::set<uint32_t> tablets;
   for (const v1::TabletSpec& tablet : layout.tablets()) {
     if (tablet.ps() == ps) tablets.insert(tablet.tablet());
@@ -78,10 +78,8 @@ double BytesOfServer(const v1::Layout& layout, uint32_t ps,
   for (const v1::ShardSpec& shard : layout.shards()) {
     if (tablets.count(shard.tablet()) == 0) continue;
     const v1::VariableSpec& variable = layout.variables(static_cast<int>(shard.variable()));
-    double row = static_cast<double>(SizeOf(static_cast<DType>(variable.dtype())));
-    for (int i = 1; i < variable.dims_size(); ++i) row *= static_cast<double>(variable.dims(i));
-    const double copies = 1 + static_cast<double>(slots_of(variable));
-    bytes += static_cast<double>(HeldRows(variable, shard.rows())) * row * copies;
+    bytes += static_cast<double>(HeldRows(variable, shard.rows())) *
+             static_cast<double>(row_bytes(variable));
   }
   return bytes;
 }

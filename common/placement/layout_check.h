@@ -18,11 +18,11 @@ namespace cohort {
 // InvalidArgument "layout: ...".
 absl::Status CheckLayout(const v1::Layout& layout);
 
-// Returns the bytes that server `ps` holds under a layout that passed CheckLayout: its shards, and
-// `slots_of`(variable) tensors of the same size beside each. A double, because no product can
-// overflow it.
+// Returns the bytes that server `ps` holds under a layout that passed CheckLayout: the rows of its
+// shards, each of `row_bytes`(variable) with its slots. A double, because no product can overflow
+// it.
 double BytesOfServer(const v1::Layout& layout, uint32_t ps,
-                     absl::FunctionRef<size_t(const v1::VariableSpec&)> slots_of);
+                     absl::FunctionRef<size_t(const v1::VariableSpec&)> row_bytes);
 
 }  // namespace cohort
 

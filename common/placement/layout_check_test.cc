@@ -72,10 +72,15 @@ TEST_CASE("a layout holds every row once") {
 
 TEST_CASE("the bytes of a server are those of its shards and their slots") {
   const v1::Layout layout = Good();
-  const auto slots = [](size_t n) { return [n](const v1::VariableSpec&) { return n; }; };
-  CHECK(BytesOfServer(layout, 0, slots(0)) == 3 * 3 * 4);
-  CHECK(BytesOfServer(layout, 1, slots(2)) == 3 * (2 * 3 * 4 + 4));
-  CHECK(BytesOfServer(layout, 7, slots(2)) == 0);
+  // Bytes of a row with `slots` slots.
+  const auto with = [](size_t slots) {
+    return [slots](const v1::VariableSpec& variable) -> size_t {
+      return (1 + slots) * (variable.dims_size() > 1 ? 3 * 4 : 4);
+    };
+  };
+  CHECK(BytesOfServer(layout, 0, with(0)) == 3 * 3 * 4);
+  CHECK(BytesOfServer(layout, 1, with(2)) == 3 * (2 * 3 * 4 + 4));
+  CHECK(BytesOfServer(layout, 7, with(2)) == 0);
 }
 
 }  // namespace

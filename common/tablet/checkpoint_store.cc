@@ -67,8 +67,53 @@ class FileOfValues : public InitialValues {
     const uint64_t begin = row_begin * shard.row_bytes();
     return reader_->ReadBytes(*tensor, begin, rows * shard.row_bytes(), out.data());
   }
+  // The keys ascend by their rows, so those of the shard lie together.
+  absl::Status ReadTable(const ShardInfo& shard, cohort::Tablet::RowAdder add) override {
+    constexpr uint64_t kAtOnce = 8192;
+    const TensorInfo* const values = reader_->Find(shard.variable);
+    const TensorInfo* const keys = reader_->Find(fmt::format("{}@{}", shard.variable, kKeysSlot));
+    if (values == nullptr) return absl::OkStatus();
+    if (keys == nullptr || keys->dims.size() != 1 ||
+        values->dims != PieceDims(shard.dims, static_cast<uint64_t>(keys->dims[0])) ||
+        values->dtype != shard.dtype || keys->dtype != DType::kInt64) {
+      return DataLoss("{}: \"{}\" is no table of {} with a key for each row", reader_->path(),
+                      shard.variable, DTypeName(shard.dtype));
+    }
+    const auto rows = static_cast<uint64_t>(keys->dims[0]);
+    COHORT_ASSIGN_OR_RETURN(uint64_t at, FirstKey(*keys, shard.row_begin));
+    std::vector<int64_t> numbers;
+    std::vector<uint8_t> bytes;
+    for (; at < rows; at += numbers.size()) {
+      numbers.resize(std::min(kAtOnce, rows - at));
+      COHORT_RETURN_IF_ERROR(reader_->ReadBytes(*keys, at * sizeof(int64_t),
+                                                numbers.size() * sizeof(int64_t), numbers.data()));
+      for (int64_t& number : numbers) number = RowOfKey(number) - shard.row_begin;
+      const auto end = std::ranges::lower_bound(numbers, shard.rows);
+      const bool last = end != numbers.end();
+      numbers.erase(end, numbers.end());
+      bytes.resize(numbers.size() * shard.row_bytes());
+      COHORT_RETURN_IF_ERROR(
+          reader_->ReadBytes(*values, at * shard.row_bytes(), bytes.size(), bytes.data()));
+      const std::span<const uint8_t> tensors[] = {bytes};
+      COHORT_RETURN_IF_ERROR(add(numbers, tensors));
+      if (last) break;
+    }
+    return absl::OkStatus();
+  }
 
  private:
+  // The number of keys whose rows are before `row`.
+  absl::StatusOr<uint64_t> FirstKey(const TensorInfo& keys, int64_t row) const {
+    uint64_t low = 0, high = static_cast<uint64_t>(keys.dims[0]);
+    while (low < high) {
+      const uint64_t middle = low + (high - low) / 2;
+      int64_t key = 0;
+      COHORT_RETURN_IF_ERROR(reader_->ReadBytes(keys, middle * sizeof(key), sizeof(key), &key));
+      (RowOfKey(key) < row ? low : high) = RowOfKey(key) < row ? middle + 1 : middle;
+    }
+    return low;
+  }
+
   const std::unique_ptr<SafetensorsReader> reader_;
 };
 
@@ -128,6 +173,13 @@ absl::Status ForEachTensor(SnapshotJob* job, const Visit& visit) {
   return absl::OkStatus();
 }
 
+// The dims of `rows` rows of a variable, or of one of its slots.
+Dims DimsOf(const ShardInfo& info, int slot, uint64_t rows) {
+  Dims dims = PieceDims(info.dims, rows);
+  if (slot >= 0 && info.slots[static_cast<size_t>(slot)].by_row && !dims.empty()) dims.resize(1);
+  return dims;
+}
+
 SafetensorsWriter::Entry EntryOf(const ShardSnapshot& shard, int slot) {
   const ShardInfo& info = *shard.info;
   ShardTensorName name;
@@ -144,9 +196,9 @@ SafetensorsWriter::Entry EntryOf(const ShardSnapshot& shard, int slot) {
     const size_t rows =
         slot <= kCountedKeys ? SortedCounts(shard).size() : SortedRows(shard).size();
     if (IsOfTable(slot)) return {name.ToString(), DType::kInt64, {static_cast<int64_t>(rows)}};
-    return {name.ToString(), info.dtype, PieceDims(info.dims, rows)};
+    return {name.ToString(), info.dtype, DimsOf(info, slot, rows)};
   }
-  return {name.ToString(), info.dtype, PieceDims(info.dims, static_cast<uint64_t>(info.rows))};
+  return {name.ToString(), info.dtype, DimsOf(info, slot, static_cast<uint64_t>(info.rows))};
 }
 
 absl::Status WriteTensor(SnapshotJob* job, ShardSnapshot* shard, int slot,
@@ -156,7 +208,15 @@ absl::Status WriteTensor(SnapshotJob* job, ShardSnapshot* shard, int slot,
       return Cancelled("cut {} was dropped", job->cut);
     }
     BufferRef* const buffer = slot < 0 ? &block.values : &block.slots[slot];
-    COHORT_RETURN_IF_ERROR(writer->Append((*buffer)->data(), (*buffer)->size()));
+    const auto s = static_cast<size_t>(std::max(slot, 0));
+    if (slot >= 0 && shard->info->slots[s].is_bfloat16) {
+      std::vector<uint8_t> stored(static_cast<size_t>(block.rows) *
+                                  shard->info->stored_row_bytes(s));
+      GiveStored(shard->info->slots[s], shard->info->dtype, (*buffer)->data(), stored);
+      COHORT_RETURN_IF_ERROR(writer->Append(stored.data(), stored.size()));
+    } else {
+      COHORT_RETURN_IF_ERROR(writer->Append((*buffer)->data(), (*buffer)->size()));
+    }
     job->Drop(buffer);
   }
   COHORT_CRASH_POINT("ps.snapshot.writing");
@@ -198,7 +258,10 @@ absl::Status WriteTable(SnapshotJob* job, const ShardSnapshot& shard, int slot,
                         SafetensorsWriter* writer) {
   if (slot <= kCountedKeys) return WriteCounts(job, shard, slot, writer);
   const auto rows = SortedRows(shard);
-  const size_t bytes = IsOfTable(slot) ? sizeof(int64_t) : shard.info->row_bytes();
+  const ShardInfo& info = *shard.info;
+  const size_t bytes = IsOfTable(slot) ? sizeof(int64_t)
+                       : slot >= 0     ? info.stored_row_bytes(static_cast<size_t>(slot))
+                                       : info.row_bytes();
   return WriteItems(job, rows.size(), bytes, writer, [&](size_t i, uint8_t* to) {
     const auto& [row, place] = rows[i];
     if (slot == kKeys) {
@@ -208,10 +271,14 @@ absl::Status WriteTable(SnapshotJob* job, const ShardSnapshot& shard, int slot,
     }
     // All blocks have the same number of places.
     const ShardBlock& block = shard.blocks[static_cast<size_t>(place / shard.blocks.front().rows)];
-    const BufferRef& buffer = slot == kUpdated  ? block.clocks
-                              : slot == kValues ? block.values
-                                                : block.slots[slot];
-    std::memcpy(to, buffer->data() + static_cast<size_t>(place - block.row_begin) * bytes, bytes);
+    const auto at = static_cast<size_t>(place - block.row_begin);
+    if (slot >= 0) {
+      const auto s = static_cast<size_t>(slot);
+      const uint8_t* const from = block.slots[slot]->data() + at * info.slot_row_bytes(s);
+      return GiveStored(info.slots[s], info.dtype, from, {to, bytes});
+    }
+    const BufferRef& buffer = slot == kUpdated ? block.clocks : block.values;
+    std::memcpy(to, buffer->data() + at * bytes, bytes);
   });
 }
 

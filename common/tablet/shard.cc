@@ -375,13 +375,39 @@ absl::Status Shard::CheckRows(std::span<const int64_t> rows) const {
   return absl::OkStatus();
 }
 
+// What a slot of new rows with these values begins with, in the form of checkpoints.
+std::vector<uint8_t> Shard::FirstSlot(size_t slot, size_t rows,
+                                      std::span<const uint8_t> values) const {
+  const SlotInfo& info = info_->slots[slot];
+  if (info.is_copy) return {values.begin(), values.end()};
+  std::vector<uint8_t> bytes(rows * info_->stored_row_bytes(slot));
+  if (info_->dtype == DType::kFloat32) {
+    FillWith<float>(info.initial_value, bytes);
+  } else {
+    FillWith<double>(info.initial_value, bytes);
+  }
+  return bytes;
+}
+
 absl::Status Shard::AddRows(std::span<const int64_t> rows,
                             std::span<const std::span<const uint8_t>> tensors) {
   COHORT_RETURN_IF_ERROR(CheckRows(rows));
   const size_t of_rows = 1 + info_->slots.size();
+  std::vector<std::vector<uint8_t>> first_slots;
+  std::vector<std::span<const uint8_t>> completed;
+  if (tensors.size() == 1 && of_rows > 1) {
+    completed.push_back(tensors[0]);
+    for (size_t s = 0; s + 1 < of_rows; ++s) {
+      first_slots.push_back(FirstSlot(s, rows.size(), tensors[0]));
+    }
+    completed.insert(completed.end(), first_slots.begin(), first_slots.end());
+    tensors = completed;
+  }
   bool fits = tensors.size() == of_rows || tensors.size() == of_rows + 1;
   for (size_t t = 0; t < tensors.size(); ++t) {
-    const size_t bytes = t < of_rows ? info_->row_bytes() : sizeof(uint64_t);
+    const size_t bytes = t == 0        ? info_->row_bytes()
+                         : t < of_rows ? info_->stored_row_bytes(t - 1)
+                                       : sizeof(uint64_t);
     fits = fits && tensors[t].size() == rows.size() * bytes;
   }
   if (!fits) {
@@ -405,6 +431,8 @@ absl::Status Shard::AddCounts(std::span<const int64_t> rows,
     return std::span(reinterpret_cast<const uint64_t*>(bytes.data()),
                      bytes.size() / sizeof(uint64_t));
   };
+  // The rules may have changed since they were counted.
+  if (table_->rules().min_count < 2) return absl::OkStatus();
   table_->AddCounts(rows, numbers(tensors[0]), numbers(tensors[1]));
   return absl::OkStatus();
 }

@@ -55,8 +55,9 @@ class Shard {
 
   // Sets the clock of TableRules.
   void SetClock(uint64_t clock) { clock_ = clock; }
-  // A table: adds rows that do not exist, with their values and slots; see TableRows::Add. Errors:
-  // InvalidArgument for a row outside of the shard.
+  // A table: adds rows that do not exist, with their values and slots; see TableRows::Add. Values
+  // alone: slots begin as those of a row that an update makes. Errors: InvalidArgument for a row
+  // outside of the shard.
   absl::Status AddRows(std::span<const int64_t> rows,
                        std::span<const std::span<const uint8_t>> tensors);
   // A table: adds counts of rows that are not admitted; see TableRows::AddCounts. Errors: those of
@@ -81,9 +82,7 @@ class Shard {
             std::vector<PayloadSlice>* payload) const;
 
   // The memory of values and slots.
-  uint64_t bytes() const {
-    return static_cast<uint64_t>(blocks_.rows()) * info_->row_bytes() * (1 + info_->slots.size());
-  }
+  uint64_t bytes() const { return static_cast<uint64_t>(blocks_.rows()) * info_->held_row_bytes(); }
   ShardSnapshot Snapshot();
   // The memory that these entries, which have passed CheckPush, would take because a snapshot
   // shares what they change. No entries: a sum of all rows.
@@ -116,6 +115,7 @@ class Shard {
   void GatherFromTable(const PullEntryView& entry, std::span<const int64_t> keys,
                        uint8_t* out) const;
   absl::Status CheckRows(std::span<const int64_t> rows) const;
+  std::vector<uint8_t> FirstSlot(size_t slot, size_t rows, std::span<const uint8_t> values) const;
 
   const std::shared_ptr<const ShardInfo> info_;
   const OptimizerRule* const rule_;  // null if the variable is not trainable

@@ -34,21 +34,20 @@ void UpdateValues(PushKind kind, double momentum, const uint8_t* from, uint8_t* 
   for (int64_t i = 0; i < count; ++i) variable[i] = average(variable[i], value[i]);
 }
 
-// Moves the pointers of a whole block by `elements`.
-UpdateTarget Offset(const UpdateTarget& target, int64_t elements) {
-  const int64_t bytes = elements * static_cast<int64_t>(SizeOf(target.dtype));
-  const auto in = [bytes](const void* p) -> const void* {
-    return p == nullptr ? nullptr : static_cast<const uint8_t*>(p) + bytes;
-  };
-  const auto out = [bytes](void* p) -> void* {
-    return p == nullptr ? nullptr : static_cast<uint8_t*>(p) + bytes;
-  };
+// Moves the pointers of a whole block by `elements`, which are whole rows if a slot has one number
+// for each.
+UpdateTarget Offset(const ShardInfo& info, const UpdateTarget& target, int64_t elements) {
+  if (elements == 0) return target;
   UpdateTarget moved = target;
-  moved.variable_in = in(target.variable_in);
-  moved.variable_out = out(target.variable_out);
-  for (int s = 0; s < kMaxSlots; ++s) {
-    moved.slots_in[s] = in(target.slots_in[s]);
-    moved.slots_out[s] = out(target.slots_out[s]);
+  const auto move = [&](const void** in, void** out, size_t row_bytes) {
+    const auto bytes =
+        static_cast<size_t>(elements) * row_bytes / static_cast<size_t>(info.row_elements);
+    *in = static_cast<const uint8_t*>(*in) + bytes;
+    *out = static_cast<uint8_t*>(*out) + bytes;
+  };
+  move(&moved.variable_in, &moved.variable_out, info.row_bytes());
+  for (size_t s = 0; s < info.slots.size(); ++s) {
+    move(&moved.slots_in[s], &moved.slots_out[s], info.slot_row_bytes(s));
   }
   return moved;
 }
@@ -129,7 +128,7 @@ bool ShardApply::ApplyDenseTo(const UpdateTarget& target, int64_t begin, int64_t
   bool non_finite = false;
   const auto apply = [&](int64_t at, std::span<const uint8_t> gradient) {
     DenseUpdate update;
-    update.target = Offset(target, at - begin);
+    update.target = Offset(info_, target, at - begin);
     update.elements = static_cast<int64_t>(gradient.size() / element);
     update.gradient = gradient.data();
     update.weight = weight_;
@@ -172,12 +171,15 @@ void ShardApply::UpdateWhole(absl::FunctionRef<void(const UpdateTarget&)> update
   const size_t tensors = 1 + info_.slots.size();
   std::vector<BufferRef> whole(tensors);
   UpdateTarget target{.dtype = info_.dtype};
+  const auto row_bytes = [this](size_t t) {
+    return t == 0 ? info_.row_bytes() : info_.slot_row_bytes(t - 1);
+  };
   for (size_t t = 0; t < tensors; ++t) {
-    whole[t] = blocks_->pool()->Allocate(bytes);
+    whole[t] = blocks_->pool()->Allocate(static_cast<size_t>(info_.rows) * row_bytes(t));
     void* const data = whole[t]->data();
     for (const ShardBlock& block : blocks_->all()) {
       const BufferRef& part = t == 0 ? block.values : block.slots[t - 1];
-      const size_t offset = static_cast<size_t>(block.row_begin) * info_.row_bytes();
+      const size_t offset = static_cast<size_t>(block.row_begin) * row_bytes(t);
       std::memcpy(whole[t]->data() + offset, part->data(), part->size());
     }
     (t == 0 ? target.variable_in : target.slots_in[t - 1]) = data;
@@ -187,9 +189,9 @@ void ShardApply::UpdateWhole(absl::FunctionRef<void(const UpdateTarget&)> update
   blocks_->ForEach(bytes, [&](ShardBlock* block) {
     ShardBlock fresh;
     const UpdateTarget to = blocks_->TargetOf(*block, &fresh);
-    const size_t offset = static_cast<size_t>(block->row_begin) * info_.row_bytes();
-    const size_t size = static_cast<size_t>(block->rows) * info_.row_bytes();
     for (size_t t = 0; t < tensors; ++t) {
+      const size_t offset = static_cast<size_t>(block->row_begin) * row_bytes(t);
+      const size_t size = static_cast<size_t>(block->rows) * row_bytes(t);
       void* const out = t == 0 ? to.variable_out : to.slots_out[t - 1];
       std::memcpy(out, whole[t]->data() + offset, size);
     }

@@ -7,6 +7,7 @@
 
 #include "common/base/thread_pool.h"
 #include "common/tensor/past_caches.h"
+#include "common/tensor/precision.h"
 
 namespace cohort {
 
@@ -25,7 +26,46 @@ void PrefetchRow(const BufferRef& buffer, size_t offset, size_t bytes) {
   for (size_t at = 0; at < bytes; at += kCacheLine) __builtin_prefetch(row + at, 1);
 }
 
+// Item i of an array without alignment.
+template <typename T>
+T At(const uint8_t* items, size_t i) {
+  T item;
+  std::memcpy(&item, items + i * sizeof(T), sizeof(T));
+  return item;
+}
+
 }  // namespace
+
+void TakeStored(const SlotInfo& slot, DType dtype, std::span<const uint8_t> stored, uint8_t* to) {
+  if (!slot.is_bfloat16) {
+    if (!stored.empty()) std::memcpy(to, stored.data(), stored.size());
+    return;
+  }
+  auto* const halves = reinterpret_cast<uint16_t*>(to);
+  for (size_t i = 0; i < stored.size() / SizeOf(dtype); ++i) {
+    if (dtype == DType::kFloat32) {
+      halves[i] = Bfloat16Bits(At<float>(stored.data(), i));
+    } else {
+      halves[i] = Bfloat16Bits(static_cast<float>(At<double>(stored.data(), i)));
+    }
+  }
+}
+
+void GiveStored(const SlotInfo& slot, DType dtype, const uint8_t* from, std::span<uint8_t> stored) {
+  if (!slot.is_bfloat16) {
+    if (!stored.empty()) std::memcpy(stored.data(), from, stored.size());
+    return;
+  }
+  for (size_t i = 0; i < stored.size() / SizeOf(dtype); ++i) {
+    const float value = FromBfloat16Bits(At<uint16_t>(from, i));
+    const double wide = value;
+    if (dtype == DType::kFloat32) {
+      std::memcpy(stored.data() + i * sizeof(value), &value, sizeof(value));
+    } else {
+      std::memcpy(stored.data() + i * sizeof(wide), &wide, sizeof(wide));
+    }
+  }
+}
 
 ShardBlocks::ShardBlocks(std::shared_ptr<const ShardInfo> info, BufferPool* pool,
                          const ShardOptions& options)
@@ -39,8 +79,7 @@ ShardBlocks::ShardBlocks(std::shared_ptr<const ShardInfo> info, BufferPool* pool
     block.row_begin = row;
     block.rows = std::min(block_rows, info_->rows - row);
     rows_ = row + block.rows;
-    const size_t bytes = static_cast<size_t>(block.rows) * info_->row_bytes();
-    for (size_t s = 0; s < info_->slots.size(); ++s) block.slots[s] = pool->Allocate(bytes);
+    AllocateSlots(&block);
     blocks_.push_back(std::move(block));
   }
   const size_t bytes = values_bytes();
@@ -55,13 +94,18 @@ ShardBlocks::ShardBlocks(std::shared_ptr<const ShardInfo> info, BufferPool* pool
   }
 }
 
+void ShardBlocks::AllocateSlots(ShardBlock* block) const {
+  for (size_t s = 0; s < info_->slots.size(); ++s) {
+    block->slots[s] = pool_->Allocate(static_cast<size_t>(block->rows) * info_->slot_row_bytes(s));
+  }
+}
+
 void ShardBlocks::AddBlock() {
   ShardBlock block;
   block.row_begin = rows();
   block.rows = int64_t{1} << block_shift_;
-  const size_t bytes = static_cast<size_t>(block.rows) * info_->row_bytes();
-  block.values = pool_->Allocate(bytes);
-  for (size_t s = 0; s < info_->slots.size(); ++s) block.slots[s] = pool_->Allocate(bytes);
+  block.values = pool_->Allocate(static_cast<size_t>(block.rows) * info_->row_bytes());
+  AllocateSlots(&block);
   block.names = pool_->Allocate(static_cast<size_t>(block.rows) * sizeof(int64_t));
   std::memset(block.names->data(), 0xFF, block.names->size());
   rows_ = block.row_begin + block.rows;
@@ -112,16 +156,29 @@ void ShardBlocks::BeginWhole() {
 }
 
 absl::Status ShardBlocks::Fill(Filler fill) {
-  const int slots = static_cast<int>(info_->slots.size());
   for (ShardBlock& block : blocks_) {
-    for (int slot = -1; slot < slots; ++slot) {
-      Buffer* buffer = (slot < 0 ? block.values : block.slots[slot]).get();
-      absl::Status status =
-          fill(slot, block.row_begin, block.rows, {buffer->data(), buffer->size()});
-      if (!status.ok()) return status;
+    absl::Status filled =
+        fill(-1, block.row_begin, block.rows, {block.values->data(), block.values->size()});
+    for (size_t s = 0; s < info_->slots.size() && filled.ok(); ++s) {
+      filled = FillSlot(fill, block, s, block.slots[s]->data());
     }
+    if (!filled.ok()) return filled;
   }
   return absl::OkStatus();
+}
+
+// What `fill` leaves keeps what it is in the block.
+absl::Status ShardBlocks::FillSlot(Filler fill, const ShardBlock& block, size_t slot, uint8_t* to) {
+  const SlotInfo& info = info_->slots[slot];
+  const auto number = static_cast<int>(slot);
+  const size_t bytes = static_cast<size_t>(block.rows) * info_->stored_row_bytes(slot);
+  if (!info.is_bfloat16) return fill(number, block.row_begin, block.rows, {to, bytes});
+  const BufferRef stored = pool_->Allocate(bytes);
+  const std::span<uint8_t> all(stored->data(), bytes);
+  GiveStored(info, info_->dtype, block.slots[slot]->data(), all);
+  const absl::Status filled = fill(number, block.row_begin, block.rows, all);
+  if (filled.ok()) TakeStored(info, info_->dtype, all, to);
+  return filled;
 }
 
 absl::Status ShardBlocks::Overwrite(Filler fill) {
@@ -130,12 +187,12 @@ absl::Status ShardBlocks::Overwrite(Filler fill) {
     ShardBlock fresh;
     const UpdateTarget target = TargetOf(block, &fresh);
     const size_t bytes = static_cast<size_t>(block.rows) * info_->row_bytes();
-    for (int slot = -1; slot < static_cast<int>(info_->slots.size()); ++slot) {
-      void* const out = slot < 0 ? target.variable_out : target.slots_out[slot];
-      const absl::Status filled =
-          fill(slot, block.row_begin, block.rows, {static_cast<uint8_t*>(out), bytes});
-      if (!filled.ok()) return filled;
+    absl::Status filled =
+        fill(-1, block.row_begin, block.rows, {static_cast<uint8_t*>(target.variable_out), bytes});
+    for (size_t s = 0; s < info_->slots.size() && filled.ok(); ++s) {
+      filled = FillSlot(fill, block, s, static_cast<uint8_t*>(target.slots_out[s]));
     }
+    if (!filled.ok()) return filled;
     Replace(&block, &fresh);
   }
   return absl::OkStatus();
@@ -223,10 +280,12 @@ UpdateTarget ShardBlocks::TargetInPlace(ShardBlock* block) {
 
 void ShardBlocks::Prefetch(int64_t row) const {
   const ShardBlock& block = BlockOf(row);
-  const size_t bytes = info_->row_bytes();
-  const size_t offset = static_cast<size_t>(row - block.row_begin) * bytes;
-  PrefetchRow(block.values, offset, bytes);
-  for (size_t s = 0; s < info_->slots.size(); ++s) PrefetchRow(block.slots[s], offset, bytes);
+  const auto at = static_cast<size_t>(row - block.row_begin);
+  PrefetchRow(block.values, at * info_->row_bytes(), info_->row_bytes());
+  for (size_t s = 0; s < info_->slots.size(); ++s) {
+    const size_t bytes = info_->slot_row_bytes(s);
+    PrefetchRow(block.slots[s], at * bytes, bytes);
+  }
 }
 
 // Blocks are updated on several threads, each of which writes its own place.

@@ -39,9 +39,24 @@ struct ShardInfo {
   // The rows of a table without bounds exist one by one (TableRows).
   bool is_table() const { return IsTable(dims); }
   size_t row_bytes() const { return static_cast<size_t>(row_elements) * SizeOf(dtype); }
+  // Those of a slot: in memory, and in checkpoints.
+  size_t slot_row_bytes(size_t slot) const { return slots[slot].row_bytes(dtype, row_elements); }
+  size_t stored_row_bytes(size_t slot) const {
+    return slots[slot].stored_row_bytes(dtype, row_elements);
+  }
+  // A row with its slots.
+  size_t held_row_bytes() const {
+    size_t bytes = row_bytes();
+    for (size_t s = 0; s < slots.size(); ++s) bytes += slot_row_bytes(s);
+    return bytes;
+  }
   // 0 for a table.
   int64_t elements() const { return is_table() ? 0 : rows * row_elements; }
 };
+
+// Copies rows of a slot from the form that checkpoints have to that of memory, or back.
+void TakeStored(const SlotInfo& slot, DType dtype, std::span<const uint8_t> stored, uint8_t* to);
+void GiveStored(const SlotInfo& slot, DType dtype, const uint8_t* from, std::span<uint8_t> stored);
 
 // How a shard works. The pointers outlive the shard.
 struct ShardOptions {
@@ -94,7 +109,7 @@ class ShardBlocks {
   int64_t rows() const { return rows_.load(std::memory_order_relaxed); }
 
   // Sets everything by `fill`(slot (-1: the values), first row within the shard, rows, bytes to
-  // set). Errors: those of `fill`.
+  // set, in the form that checkpoints have). Errors: those of `fill`.
   using Filler = absl::FunctionRef<absl::Status(int, int64_t, int64_t, std::span<uint8_t>)>;
   absl::Status Fill(Filler fill);
   // The same for blocks that are in use: shared buffers stay as they are, and fresh ones take their
@@ -151,6 +166,8 @@ class ShardBlocks {
   uint64_t copied() const { return copied_.load(std::memory_order_relaxed); }
 
  private:
+  void AllocateSlots(ShardBlock* block) const;
+  absl::Status FillSlot(Filler fill, const ShardBlock& block, size_t slot, uint8_t* to);
   // Values take the place of shared ones.
   void TakeValues(ShardBlock* block, BufferRef values);
   BufferRef CopyOf(const BufferRef& buffer);

@@ -46,6 +46,11 @@ class InitialValues {
   // has another shape or type there.
   virtual absl::Status ReadRows(const ShardInfo& shard, uint64_t row_begin, uint64_t rows,
                                 std::span<uint8_t> out) = 0;
+  // Gives the rows that a shard of a table without bounds begins with to `add`, in pieces, with
+  // their values alone. Errors: as for ReadRows, and those of `add`.
+  virtual absl::Status ReadTable(const ShardInfo& /*shard*/, cohort::Tablet::RowAdder /*add*/) {
+    return absl::OkStatus();
+  }
 };
 
 // Writes and reads snapshots. It is injected, so that the protocol runs without a disk. The core

@@ -124,18 +124,19 @@ int64_t TableRows::Make(int64_t row, uint64_t clock) {
   const int64_t place = Take(row, clock);
   const UpdateTarget target = blocks_->TargetInPlace(blocks_->MutableBlockOf(place));
   const auto offset = static_cast<size_t>(place - blocks_->BlockOf(place).row_begin);
-  const auto row_at = [&](void* tensor) {
-    return static_cast<uint8_t*>(tensor) + offset * info_->row_bytes();
-  };
-  FirstValues(row, row_at(target.variable_out));
+  FirstValues(row, static_cast<uint8_t*>(target.variable_out) + offset * info_->row_bytes());
+  std::vector<uint8_t> stored;
   for (size_t s = 0; s < info_->slots.size(); ++s) {
     const SlotInfo& slot = info_->slots[s];
-    uint8_t* const out = row_at(target.slots_out[s]);
+    stored.resize(info_->stored_row_bytes(s));
     if (slot.is_copy) {
-      FirstValues(row, out);
+      FirstValues(row, stored.data());
     } else {
-      SetAll(info_->dtype, slot.initial_value, out, info_->row_elements);
+      SetAll(info_->dtype, slot.initial_value, stored.data(),
+             static_cast<int64_t>(stored.size() / SizeOf(info_->dtype)));
     }
+    TakeStored(slot, info_->dtype, stored,
+               static_cast<uint8_t*>(target.slots_out[s]) + offset * info_->slot_row_bytes(s));
   }
   return place;
 }
@@ -204,10 +205,13 @@ void TableRows::Add(std::span<const int64_t> rows,
     }
     const int64_t place = Take(rows[i], updated);
     const UpdateTarget target = blocks_->TargetInPlace(blocks_->MutableBlockOf(place));
-    const auto offset = static_cast<size_t>(place - blocks_->BlockOf(place).row_begin) * row_bytes;
-    for (size_t t = 0; t < std::min(of_rows, tensors.size()); ++t) {
-      void* const to = t == 0 ? target.variable_out : target.slots_out[t - 1];
-      std::memcpy(static_cast<uint8_t*>(to) + offset, tensors[t].data() + i * row_bytes, row_bytes);
+    const auto offset = static_cast<size_t>(place - blocks_->BlockOf(place).row_begin);
+    std::memcpy(static_cast<uint8_t*>(target.variable_out) + offset * row_bytes,
+                tensors[0].data() + i * row_bytes, row_bytes);
+    for (size_t s = 0; s + 1 < of_rows && s + 1 < tensors.size(); ++s) {
+      const size_t stored = info_->stored_row_bytes(s);
+      TakeStored(info_->slots[s], info_->dtype, tensors[s + 1].subspan(i * stored, stored),
+                 static_cast<uint8_t*>(target.slots_out[s]) + offset * info_->slot_row_bytes(s));
     }
   }
 }

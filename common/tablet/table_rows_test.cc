@@ -92,13 +92,22 @@ TEST_CASE("a table has the bits of a dense range with the same keys") {
     keys[static_cast<size_t>(key)] = key;
     rows[static_cast<size_t>(key)] = RowOfKey(key);
   }
-  for (const char* const name : {"SGD", "Adagrad", "Adam", "Ftrl"}) {
+  for (const auto& [name, halves] :
+       std::vector<std::pair<const char*, bool>>{{"SGD", false},
+                                                 {"Adagrad", false},
+                                                 {"Adam", false},
+                                                 {"Ftrl", false},
+                                                 {"RowwiseAdagrad", false},
+                                                 {"Adagrad", true},
+                                                 {"Adam", true}}) {
     for (const char* const update : {"keras", "lazy"}) {
       // Without a gradient, Ftrl makes a row that nothing has updated zeros.
       if (name == std::string("Ftrl") && update == std::string("keras")) continue;
-      CAPTURE(name, update);
-      const v1::OptimizerSpec optimizer =
-          OptimizerOf(name, {{"learning_rate", ConfigOf(0.1)}}, update);
+      CAPTURE(name, update, halves);
+      std::vector<std::pair<std::string, v1::ConfigValue>> arguments = {
+          {"learning_rate", ConfigOf(0.1)}};
+      if (halves) arguments.emplace_back("slot_dtype", ConfigOf(std::string("bfloat16")));
+      const v1::OptimizerSpec optimizer = OptimizerOf(name, arguments, update);
       TestTablet dense(OneShard(kKeys, optimizer), 256);
       TestTablet table(OneShard(kTableRows, optimizer), 256);
       CHECK(table.PullRows(0, rows) == dense.PullRows(0, keys));

@@ -170,6 +170,30 @@ absl::StatusOr<std::string> LazyHints(const BuiltModel& model, const v1::Layout&
   return hints;
 }
 
+// The memory of a row of each embedding: "memory of a row: 128 bytes, of which 64 of slots (a, b)".
+std::string RowMemoryText(const BuiltModel& model, const LayoutRules& rules) {
+  constexpr size_t kMostNamed = 4;
+  std::map<std::pair<size_t, size_t>, std::vector<std::string>> names;  // by both numbers
+  bool tables = false;
+  for (const v1::VariableSpec& variable : model.variables) {
+    if (!variable.row_reads()) continue;
+    const size_t values = RowBytes(variable, nullptr);
+    const size_t all = RowBytes(variable, rules.Find(variable));
+    names[{all, all - values}].push_back(variable.name());
+    tables = tables || IsTable(variable.dims());
+  }
+  std::string text;
+  for (const auto& [bytes, variables] : names) {
+    const size_t named = std::min(kMostNamed, variables.size());
+    text += fmt::format(
+        "memory of a row: {} bytes, of which {} of slots ({}{})\n", bytes.first, bytes.second,
+        fmt::join(std::span(variables).first(named), ", "),
+        named == variables.size() ? "" : fmt::format(" and {} more", variables.size() - named));
+  }
+  if (tables) text += "a row of a table without bounds takes about 35 bytes more, to be found\n";
+  return text;
+}
+
 // The terms of the largest server's memory (docs/operations.md).
 absl::StatusOr<std::string> ServerMemoryText(const v1::Layout& layout, int servers,
                                              const v1::StrategySpec& strategy) {
@@ -180,12 +204,13 @@ absl::StatusOr<std::string> ServerMemoryText(const v1::Layout& layout, int serve
     const auto number = static_cast<uint32_t>(ps);
     const double bytes =
         BytesOfServer(layout, number, [&](const v1::VariableSpec& variable) -> size_t {
-          const OptimizerRule* const rule = rules->Find(variable);
-          return rule == nullptr ? 0 : rule->slots().size();
+          return RowBytes(variable, rules->Find(variable));
         });
     if (bytes <= all) continue;
     all = bytes;
-    values = BytesOfServer(layout, number, [](const v1::VariableSpec&) -> size_t { return 0; });
+    values = BytesOfServer(layout, number, [](const v1::VariableSpec& variable) -> size_t {
+      return RowBytes(variable, nullptr);
+    });
   }
   const auto size = [](double bytes) { return FormatBytes(static_cast<int64_t>(bytes)); };
   std::string text = fmt::format(
@@ -269,11 +294,14 @@ absl::StatusOr<CheckedJob> CheckJob(const CheckOptions& options) {
       LazyHints(model, layout, static_cast<int64_t>(job.spec.data().batch_size())));
   COHORT_ASSIGN_OR_RETURN(const std::string memory,
                           ServerMemoryText(layout, options.ps, job.spec.strategy()));
+  COHORT_ASSIGN_OR_RETURN(const auto rules, LayoutRules::Create(layout));
+  const std::string row_memory = RowMemoryText(model, *rules);
   checked.text = fmt::format(
-      "{}\n{}{}{}{}\n{}\n\nshard plan for {} ps:\n{}{}{}{}", FormatSummary(model.summary),
+      "{}\n{}{}{}{}\n{}\n\nshard plan for {} ps:\n{}{}{}{}{}", FormatSummary(model.summary),
       CompileText(job.spec.compile(), facts.optimizers), data_text, weights_text,
       BatchText(job.spec, job.spec.strategy().closures_per_step()), DeviceCoverageText(programs),
-      options.ps, ShardPlanText(layout), MessageSizeText(layout, programs), memory, hints);
+      options.ps, ShardPlanText(layout), MessageSizeText(layout, programs), memory, row_memory,
+      hints);
   if (!checked.warnings.empty()) checked.text += "\n";
   for (const std::string& warning : checked.warnings) {
     checked.text += fmt::format("warning: {}\n", warning);

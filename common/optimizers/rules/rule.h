@@ -3,6 +3,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <bit>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -45,6 +46,10 @@ struct UpdateRange {
   T* variable_out = nullptr;
   const T* slots_in[kMaxSlots] = {};
   T* slots_out[kMaxSlots] = {};
+  // SlotInfo::is_bfloat16: slots point to halves, which UpdateRange's user widens. They are rounded
+  // with `rounding` (RoundedBfloat16).
+  bool bfloat16_slots = false;
+  uint32_t rounding = 0;
   const T* gradient = nullptr;  // null: zeros. Not aligned: only for vector loads and memcpy
   T gradient_scale = 1;         // 1 / weight
   int64_t elements = 0;
@@ -54,14 +59,19 @@ struct UpdateRange {
 
 // Returns elements [begin, begin + elements) of a target, without a gradient.
 template <typename T>
-UpdateRange<T> RangeOf(const UpdateTarget& target, size_t slots, int64_t begin, int64_t elements) {
+UpdateRange<T> RangeOf(const UpdateTarget& target, size_t slots, int64_t begin, int64_t elements,
+                       bool bfloat16_slots = false) {
   UpdateRange<T> range;
   range.variable_in = static_cast<const T*>(target.variable_in) + begin;
   range.variable_out = static_cast<T*>(target.variable_out) + begin;
   for (size_t i = 0; i < slots; ++i) {
-    range.slots_in[i] = static_cast<const T*>(target.slots_in[i]) + begin;
-    range.slots_out[i] = static_cast<T*>(target.slots_out[i]) + begin;
+    const size_t offset =
+        static_cast<size_t>(begin) * (bfloat16_slots ? sizeof(uint16_t) : sizeof(T));
+    const auto* const in = static_cast<const uint8_t*>(target.slots_in[i]) + offset;
+    range.slots_in[i] = reinterpret_cast<const T*>(in);
+    range.slots_out[i] = reinterpret_cast<T*>(static_cast<uint8_t*>(target.slots_out[i]) + offset);
   }
+  range.bfloat16_slots = bfloat16_slots;
   range.elements = elements;
   range.past_caches = target.past_caches;
   return range;
@@ -72,12 +82,34 @@ template <typename T>
 struct UpdateRows {
   T* variable = nullptr;  // the first row of the range
   T* slots[kMaxSlots] = {};
+  bool bfloat16_slots = false;  // as in UpdateRange
+  uint32_t rounding = 0;
   const T* gradient = nullptr;  // keys.size() rows. Not aligned
   T gradient_scale = 1;         // 1 / weight
   int64_t first_row = 0;
   int64_t row_elements = 0;
   std::span<const int64_t> keys;
 };
+
+// The upper half of a value, rounded up or down at random, so that the mean of many roundings is
+// the value: a sum of squares grows although each addend is smaller than the distance of two
+// halves. The draw depends on the value and on `rounding` alone, so the result is the same on any
+// server. NaN stays NaN.
+inline uint16_t RoundedBfloat16(float value, uint32_t rounding) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  uint32_t x = bits * 0x9e3779b1u ^ rounding;
+  x ^= x >> 15;
+  x *= 0x85ebca6bu;
+  x ^= x >> 13;
+  x *= 0xc2b2ae35u;
+  const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
+  return static_cast<uint16_t>((is_nan ? bits | 0x400000u : bits + (x >> 16)) >> 16);
+}
+
+// UpdateRange::rounding of a step.
+inline uint32_t RoundingOf(uint64_t step) {
+  return static_cast<uint32_t>(((step + 1) * 0x9e3779b97f4a7c15u) >> 32);
+}
 
 // Updates a range, or rows, by an update of a rule (rule_update.h), with vector code
 // (update_loop.cc).
@@ -91,11 +123,14 @@ COHORT_UPDATE_RULES(COHORT_APPLY_UPDATE)
 
 template <typename T>
 void CopyRange(const UpdateRange<T>& range, size_t slots) {
-  const auto copy_if_moved = [&range](const T* from, T* to) {
-    if (from != to) std::memcpy(to, from, static_cast<size_t>(range.elements) * sizeof(T));
+  const auto copy_if_moved = [&range](const T* from, T* to, size_t element) {
+    if (from != to) std::memcpy(to, from, static_cast<size_t>(range.elements) * element);
   };
-  copy_if_moved(range.variable_in, range.variable_out);
-  for (size_t i = 0; i < slots; ++i) copy_if_moved(range.slots_in[i], range.slots_out[i]);
+  copy_if_moved(range.variable_in, range.variable_out, sizeof(T));
+  for (size_t i = 0; i < slots; ++i) {
+    copy_if_moved(range.slots_in[i], range.slots_out[i],
+                  range.bfloat16_slots ? sizeof(uint16_t) : sizeof(T));
+  }
 }
 
 template <typename Family>
@@ -107,12 +142,16 @@ class ElementwiseRule : public OptimizerRule {
         schedule_(settings.schedule),
         weight_decay_(weight_decay),
         moves_all_rows_(family_.moves_all_rows() || weight_decay_ != 0),
-        lazy_(settings.lazy) {}
+        lazy_(settings.lazy),
+        bfloat16_slots_(settings.bfloat16_slots) {
+    for (SlotInfo& slot : slots_) slot.is_bfloat16 = bfloat16_slots_;
+  }
 
   std::span<const SlotInfo> slots() const override { return slots_; }
   bool touches_only_keys() const override { return lazy_ || !moves_all_rows_; }
   double LearningRate(uint64_t step) const override { return schedule_(static_cast<double>(step)); }
   RuleUpdate UpdateOfStep(DType dtype, uint64_t step) const override {
+    if (bfloat16_slots_) return {};
     if (dtype == DType::kFloat32) return {ConstantsAt<float>(step)};
     return {ConstantsAt<double>(step)};
   }
@@ -142,7 +181,8 @@ class ElementwiseRule : public OptimizerRule {
 
   template <typename T>
   void Dense(const DenseUpdate& u) const {
-    UpdateRange<T> range = RangeOf<T>(u.target, slots_.size(), 0, u.elements);
+    UpdateRange<T> range = RangeOf<T>(u.target, slots_.size(), 0, u.elements, bfloat16_slots_);
+    range.rounding = RoundingOf(u.step);
     SetGradient(u.gradient, 0, u.weight, &range);
     range.non_finite = u.non_finite;
     ApplyUpdate(ConstantsAt<T>(u.step), range);
@@ -164,6 +204,8 @@ class ElementwiseRule : public OptimizerRule {
     for (size_t i = 0; i < slots_.size(); ++i) {
       rows.slots[i] = static_cast<T*>(u.target.slots_out[i]);
     }
+    rows.bfloat16_slots = bfloat16_slots_;
+    rows.rounding = RoundingOf(u.step);
     rows.gradient = static_cast<const T*>(u.gradient);
     rows.gradient_scale = static_cast<T>(1 / u.weight);
     rows.first_row = u.first_row;
@@ -188,7 +230,9 @@ class ElementwiseRule : public OptimizerRule {
       } else {
         end = key < u.keys.size() ? u.keys[key] - u.first_row : u.rows;
       }
-      UpdateRange<T> range = RangeOf<T>(u.target, slots_.size(), row * n, (end - row) * n);
+      UpdateRange<T> range =
+          RangeOf<T>(u.target, slots_.size(), row * n, (end - row) * n, bfloat16_slots_);
+      range.rounding = RoundingOf(u.step);
       if (has_keys) {
         SetGradient(u.gradient, static_cast<int64_t>(first_key) * n, u.weight, &range);
       }
@@ -202,11 +246,12 @@ class ElementwiseRule : public OptimizerRule {
   }
 
   const Family family_;
-  const std::vector<SlotInfo> slots_;
+  std::vector<SlotInfo> slots_;  // constant after construction
   const LearningRateSchedule schedule_;
   const double weight_decay_;
   const bool moves_all_rows_;
   const bool lazy_;
+  const bool bfloat16_slots_;
 };
 
 // OptimizerClass::make of a family.

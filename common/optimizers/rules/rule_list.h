@@ -16,6 +16,7 @@
   X(Muon)                    \
   X(Nadam)                   \
   X(Rmsprop)                 \
+  X(RowwiseAdagrad)          \
   X(ScheduleFreeAdamW)       \
   X(Sgd)                     \
   X(TorchAdagrad)            \
