@@ -40,6 +40,7 @@ constexpr auto kRules = std::to_array<ChangeRule>({
     {"mixed_precision", Change::kContinues,
      "Variables and checkpoints are float32. Without another value, the loss scale continues, "
      "too."},
+    {"gradient_dtype", Change::kContinues, "Variables and checkpoints are float32."},
     {"servers", Change::kContinues, "A checkpoint restores onto any number of servers."},
     {"strategy", Change::kContinues,
      "Mode, closures per step, pull_ahead, partitioner, placement, timeouts and closures in "
@@ -56,6 +57,11 @@ constexpr auto kRules = std::to_array<ChangeRule>({
      "An epoch would use some records twice and others never."},
     {"model.devices, model.layers.device", Change::kContinues,
      "Devices compute the same values; those of another kind round otherwise."},
+    {"model.layers.min_count, model.layers.admission_probability, model.layers.evict_after_steps, "
+     "model.layers.evict_below_l2, model.layers.max_rows",
+     Change::kContinues,
+     "Updates after the checkpoint make and remove rows of tables without bounds by the new "
+     "rules."},
     {"model, variables", Change::kFromWeights,
      "The checkpoint has other variables. Those with the same name and shape keep their values."},
     {"name, seed", Change::kOtherJob, "They identify the job and all of its random numbers."},

@@ -6,6 +6,7 @@
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/file.h"
+#include "common/checkpoint/shard_names.h"
 #include "common/tensor/table_rows.h"
 #include "common/weights/weight_source.h"
 
@@ -21,23 +22,31 @@ class CheckpointWeights : public WeightSource {
     std::vector<SourceTensor> tensors;
     for (const auto& [name, tensor] : reader_->tensors()) {
       if (!name.second.empty()) continue;
-      if (IsTable(tensor.dims)) {
-        return Unimplemented(
-            "{}: the rows of the table without bounds \"{}\" cannot be exported, nor begin another "
-            "job: continue the job as it was (its model, its optimizer and its loss), or use "
-            "another "
-            "checkpoint directory",
-            path(), name.first);
-      }
       tensors.push_back({name.first, tensor.dtype, tensor.dims});
     }
     return SetTensors(std::move(tensors));
+  }
+
+  uint64_t TableSize(const SourceTensor& table) const override {
+    return reader_->TableSize(table.name);
   }
 
  protected:
   absl::Status ReadInto(const SourceTensor& tensor, std::span<uint8_t> out) override {
     const auto rows = static_cast<uint64_t>(tensor.dims.empty() ? 1 : tensor.dims[0]);
     return reader_->ReadRows(tensor.name, "", tensor.dtype, 0, rows, out);
+  }
+  absl::Status ReadTableInto(const SourceTensor& table, bool values, RowTaker take) override {
+    std::vector<std::string> slots;
+    if (values) slots.emplace_back();
+    std::vector<int64_t> keys;
+    return reader_->ReadTable(
+        table.name, kKeysSlot, slots, 0, static_cast<uint64_t>(kTableRows),
+        [&](std::span<const int64_t> rows, std::span<const std::span<const uint8_t>> tensors) {
+          keys.clear();
+          for (const int64_t row : rows) keys.push_back(KeyOfRow(row));
+          return take(keys, tensors.empty() ? std::span<const uint8_t>() : tensors[0]);
+        });
   }
 
  private:

@@ -9,6 +9,7 @@
 #include "common/base/status.h"
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/safetensors.h"
+#include "common/tensor/table_rows.h"
 #include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"
 
@@ -24,16 +25,15 @@ absl::Status WriteTensors(const InitialWeights& weights,
   std::vector<SafetensorsWriter::Entry> entries;
   for (const WeightMatch::Pair& pair : loaded) {
     const v1::VariableSpec& variable = variables[pair.variable];
-    entries.push_back({variable.name(), static_cast<DType>(variable.dtype()),
-                       Dims(variable.dims().begin(), variable.dims().end())});
+    AddEntries(*weights.source, pair.tensor, variable.name(), static_cast<DType>(variable.dtype()),
+               &entries);
   }
   COHORT_ASSIGN_OR_RETURN(
       const std::unique_ptr<SafetensorsWriter> writer,
       SafetensorsWriter::Create(path, entries, {{"cohort", "initial values"}, {kJobKey, job}}));
-  for (size_t i = 0; i < entries.size(); ++i) {
-    COHORT_ASSIGN_OR_RETURN(const Tensor values,
-                            weights.source->Read(loaded[i].tensor, entries[i].dtype));
-    COHORT_RETURN_IF_ERROR(writer->Append(values.raw(), values.num_bytes()));
+  for (const WeightMatch::Pair& pair : loaded) {
+    const auto dtype = static_cast<DType>(variables[pair.variable].dtype());
+    COHORT_RETURN_IF_ERROR(AppendTo(weights.source.get(), pair.tensor, dtype, writer.get()));
   }
   return writer->Finish().status();
 }
@@ -55,6 +55,11 @@ absl::Status CheckInitialValues(const InitialWeights& weights,
                                 std::span<const v1::VariableSpec> variables) {
   for (const WeightMatch::Pair& pair : weights.match.loaded) {
     const auto dtype = static_cast<DType>(variables[pair.variable].dtype());
+    if (IsTable(variables[pair.variable].dims())) {
+      COHORT_RETURN_IF_ERROR(weights.source->ReadTable(
+          pair.tensor, dtype, [](auto, auto) { return absl::OkStatus(); }));
+      continue;
+    }
     COHORT_RETURN_IF_ERROR(weights.source->Read(pair.tensor, dtype).status());
   }
   return absl::OkStatus();

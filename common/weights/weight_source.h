@@ -1,15 +1,18 @@
 #ifndef COHORT_COMMON_WEIGHTS_WEIGHT_SOURCE_H_
 #define COHORT_COMMON_WEIGHTS_WEIGHT_SOURCE_H_
 
+#include <absl/functional/function_ref.h>
 #include <absl/status/statusor.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "common/checkpoint/safetensors.h"
 #include "common/tensor/dtype.h"
 #include "common/tensor/tensor.h"
 
@@ -21,7 +24,7 @@ struct SourceTensor {
   // layer, "dense/0".
   std::string name;
   DType dtype = DType::kInvalid;  // kInvalid: of a type that no variable has
-  Dims dims;
+  Dims dims;                      // a table without bounds has those of its variable
   // The bytes of `name` for a nested model, "inner/" of "inner/dense/kernel". What follows them is
   // the name that Keras gave the variable: it may lack or repeat the names of models. 0: `name` is
   // complete.
@@ -46,17 +49,40 @@ class WeightSource {
   // InvalidArgument for another type; those of reading the file.
   absl::StatusOr<Tensor> Read(size_t index, DType dtype);
 
+  // A table without bounds: the number of rows that exist.
+  virtual uint64_t TableSize(const SourceTensor& /*table*/) const { return 0; }
+  // Gives its rows to `take`(keys, values), some at a time, ascending by RowOfKey. `dtype`: as for
+  // Read; nullopt: only the keys. Errors: those of Read and of `take`; DataLoss for a key that is
+  // there twice.
+  using RowTaker =
+      absl::FunctionRef<absl::Status(std::span<const int64_t>, std::span<const uint8_t>)>;
+  absl::Status ReadTable(size_t index, std::optional<DType> dtype, RowTaker take);
+
  protected:
   explicit WeightSource(std::string path) : path_(std::move(path)) {}
   // Sorts the tensors. Errors: InvalidArgument if two have the same name.
   absl::Status SetTensors(std::vector<SourceTensor> tensors);
   // Reads the tensor in its own type; `out` has its size.
   virtual absl::Status ReadInto(const SourceTensor& tensor, std::span<uint8_t> out) = 0;
+  // ReadTable in the table's own type.
+  virtual absl::Status ReadTableInto(const SourceTensor& table, bool values, RowTaker take);
 
  private:
+  absl::Status CheckType(const SourceTensor& tensor, DType dtype) const;
+
   const std::string path_;
   std::vector<SourceTensor> tensors_;
 };
+
+// How a file has the tables without bounds: for each the tensor `name`, the rows that exist, and
+// before it `name@keys`, the key of each row (int64), ascending by RowOfKey.
+std::string KeysNameOf(const std::string& table);
+
+// The tensors of a file for a variable that begins with a tensor of a source: one, or two for a
+// table. AppendTo appends their values. Errors: those of WeightSource::Read, and of the writer.
+void AddEntries(const WeightSource& source, size_t index, const std::string& name, DType dtype,
+                std::vector<SafetensorsWriter::Entry>* entries);
+absl::Status AppendTo(WeightSource* source, size_t index, DType dtype, SafetensorsWriter* writer);
 
 // Opens a safetensors file, a checkpoint (its directory, or a directory of checkpoints, of which it
 // takes the newest valid one), or a file that Keras' save_weights wrote. Errors:
@@ -65,13 +91,14 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenWeights(const std::string& pat
 
 // The three kinds.
 
-// A safetensors file whose tensors have the names of variables. Errors: those of
-// SafetensorsReader::Open.
+// A safetensors file whose tensors have the names of variables. The rows of a table may have any
+// order; if it is not that of RowOfKey, they are read one by one. Errors: those of
+// SafetensorsReader::Open; DataLoss if a table and its keys do not fit together.
 absl::StatusOr<std::unique_ptr<WeightSource>> OpenSafetensorsWeights(const std::string& path);
 
-// The values of a checkpoint's variables, without slots. `path`: the checkpoint's directory or its
-// manifest, or a directory of checkpoints, of which the newest valid one counts. Verifies
-// checksums. Errors: NotFound if there is no checkpoint; those of CheckpointReader::Open.
+// The values of a checkpoint's variables and tables, without slots. `path`: the checkpoint's
+// directory or its manifest, or a directory of checkpoints, of which the newest valid one counts.
+// Verifies checksums. Errors: NotFound if there is no checkpoint; those of CheckpointReader::Open.
 absl::StatusOr<std::unique_ptr<WeightSource>> OpenCheckpointWeights(const std::string& path);
 
 // A file that model.save_weights() of Keras wrote, or a whole model in the old format. Both are

@@ -16,6 +16,7 @@
 #include "common/checkpoint/find_checkpoint.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/safetensors.h"
+#include "common/tensor/table_rows.h"
 #include "common/weights/weight_source.h"
 #include "proto/checkpoint.pb.h"
 
@@ -35,17 +36,17 @@ absl::StatusOr<std::string> NamesInOrder(const std::string& checkpoint) {
 absl::Status WriteSafetensors(WeightSource* weights, const std::string& path) {
   COHORT_ASSIGN_OR_RETURN(const std::string names, NamesInOrder(weights->path()));
   std::vector<SafetensorsWriter::Entry> entries;
-  for (const SourceTensor& tensor : weights->tensors()) {
-    entries.push_back({tensor.name, tensor.dtype, tensor.dims});
+  const auto& tensors = weights->tensors();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    AddEntries(*weights, i, tensors[i].name, tensors[i].dtype, &entries);
   }
   COHORT_ASSIGN_OR_RETURN(
       const std::unique_ptr<SafetensorsWriter> writer,
       SafetensorsWriter::Create(
           path, entries,
           {{"format", "np"}, {"checkpoint", weights->path()}, {"variables", names}}));
-  for (size_t i = 0; i < entries.size(); ++i) {
-    COHORT_ASSIGN_OR_RETURN(const Tensor values, weights->Read(i, entries[i].dtype));
-    COHORT_RETURN_IF_ERROR(writer->Append(values.raw(), values.num_bytes()));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    COHORT_RETURN_IF_ERROR(AppendTo(weights, i, tensors[i].dtype, writer.get()));
   }
   return writer->Finish().status();
 }
@@ -100,8 +101,14 @@ absl::StatusOr<std::string> ExportCheckpoint(const ExportOptions& options) {
     unlink(temporary.c_str());
     return written;
   }
-  return fmt::format("{}{}: {} variables of {}\n", refused, options.out, weights->tensors().size(),
-                     checkpoint);
+  std::string tables;
+  for (const SourceTensor& tensor : weights->tensors()) {
+    if (!IsTable(tensor.dims)) continue;
+    tables += fmt::format("{}: {} rows of a table without bounds, and their keys as {}\n",
+                          tensor.name, weights->TableSize(tensor), KeysNameOf(tensor.name));
+  }
+  return fmt::format("{}{}: {} variables of {}\n{}", refused, options.out,
+                     weights->tensors().size(), checkpoint, tables);
 }
 
 }  // namespace cohort

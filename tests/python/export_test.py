@@ -23,6 +23,8 @@ import real_cluster  # noqa: E402
 os.environ["COHORT_BIN_DIR"] = os.path.join(real_cluster.BINARY, "bin")
 
 import cohort  # noqa: E402
+from cohort import _export_model as export_model  # noqa: E402
+from cohort import _export_torch as torch_export  # noqa: E402
 
 CNN = """
 name: pictures
@@ -267,6 +269,35 @@ class Formats(_Jobs):
         self.assertIn("-m pip install onnx", done.stderr)
         self.assertFalse(os.path.exists(self.path("y.onnx")))
         self.assertEqual([name for name in os.listdir(self.directory) if name.startswith(".cohort-export")], [])
+
+    def test_tables_without_bounds(self):
+        text = re.sub(r"epochs: \d+", "epochs: 2", real_cluster.example("recommender.yaml"))
+        text = re.sub(r"- Embedding: \{input_dim: \d+, ", "- DynamicEmbedding: {", text)
+        self.assertIn("DynamicEmbedding", text)
+        run_dir = self.trained("table", re.sub(r"records: \d+", "records: 640", text))
+        heroes = {"features": WORDS[self.rng.integers(0, 7, (20, 3))]}
+        want = cohort.predict(run_dir, heroes)
+        path = self.path("table.safetensors")
+        written = cohort.export(run_dir, path)
+        self.assertRegex(written, r"dynamic_embedding/embeddings: 7 rows of a table without bounds, and their keys as \S+@keys")
+        # The example of the documentation looks the rows up.
+        with open(os.path.join(real_cluster.SOURCE, "docs", "cluster.md"), encoding="utf-8") as file:
+            example = re.search(r"```python\n(.*?row_of.*?)```", file.read(), re.S).group(1)
+        names = {}
+        exec(example.replace("model.safetensors", path), names)  # pylint: disable=exec-used
+        weights, vocabulary = load_file(path), re.search(r"vocabulary: \[([^\]]*)\]", text).group(1).split(", ")
+        number = {word: i for i, word in enumerate(["[UNK]", *vocabulary])}
+        rows = np.stack([names["embed"]([number[word] for word in record]) for record in heroes["features"]])
+        answers = 1 / (1 + np.exp(-(rows.mean(axis=1) @ weights["dense/kernel"] + weights["dense/bias"])))
+        np.testing.assert_allclose(answers, want, atol=1e-5)
+        self.assertEqual(names["embed"]([12345]).tolist(), np.zeros((1, rows.shape[2])).tolist())
+        state = torch_export.state_dict(export_model.read(run_dir))
+        np.testing.assert_array_equal(state["dynamic_embedding/embeddings"], weights["dynamic_embedding/embeddings"])
+        np.testing.assert_array_equal(state["dynamic_embedding/embeddings@keys"], weights["dynamic_embedding/embeddings@keys"])
+        for name in ("table.keras", "table.weights.h5", "table.onnx"):
+            with self.assertRaisesRegex(cohort.ExportError, "dynamic_embedding .* has a table without bounds, which Keras and ONNX lack"):
+                cohort.export(run_dir, self.path(name))
+            self.assertFalse(os.path.exists(self.path(name)))
 
     def test_arguments(self):
         run_dir, _ = self.pictures()

@@ -127,6 +127,9 @@ class _Builder:
             return self.operation(layer, given)
         if layer.class_name == "Variable":
             return self.variable(layer)
+        if layer.class_name in ("DynamicEmbedding", "DynamicEmbeddingBag"):
+            raise ExportError(f"the layer {layer.name} ({layer.class_name}) has a table without bounds, which Keras and ONNX lack: export "
+                              f"the format safetensors or torch, which have its rows and the key of each")
         first = layer.shares or layer.name
         if first not in self.objects:
             config = next(other.config for other in self.trained.layers if other.name == first)

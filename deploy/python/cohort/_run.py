@@ -237,7 +237,10 @@ def _listed(checkpoint: str) -> list[str]:
 
 
 def checkpoint_values(checkpoint: str, scratch: str) -> dict[str, np.ndarray]:
-    """The values of a checkpoint's variables by their names, in the order in which the model declares them."""
+    """The values of a checkpoint's variables by their names, in the order in which the model declares them.
+
+    A table without bounds has its rows, and before them `name@keys`, the key of each.
+    """
     out = os.path.join(scratch, "weights.safetensors")
     while True:
         before = _listed(checkpoint)
@@ -249,6 +252,8 @@ def checkpoint_values(checkpoint: str, scratch: str) -> dict[str, np.ndarray]:
                 raise
     try:
         with safe_open(out, "np") as file:
-            return {name: file.get_tensor(name) for name in json.loads(file.metadata()["variables"])}
+            there = set(file.keys())
+            variables = json.loads(file.metadata()["variables"])
+            return {name: file.get_tensor(name) for variable in variables for name in (f"{variable}@keys", variable) if name in there}
     finally:
         os.unlink(out)
