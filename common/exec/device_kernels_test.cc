@@ -123,6 +123,7 @@ std::vector<KernelCase> Cases() {
                                                            {"abs", Abs},
                                                            {"floor", Floor},
                                                            {"round", Round},
+                                                           {"round_to_bfloat16", RoundToBfloat16},
                                                            {"sign", Sign},
                                                            {"expm1", Expm1},
                                                            {"sin", Sin},

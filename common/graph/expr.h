@@ -61,9 +61,11 @@ inline Expr Rsqrt(Expr x) { return Trace("rsqrt", {x}); }  // 1 / sqrt(x)
 inline Expr Sin(Expr x) { return Trace("sin", {x}); }
 inline Expr Cos(Expr x) { return Trace("cos", {x}); }
 inline Expr Atan(Expr x) { return Trace("atan", {x}); }
-// No gradient flows through these four.
+// No gradient flows through these five.
 inline Expr Floor(Expr x) { return Trace("floor", {x}); }
 inline Expr Round(Expr x) { return Trace("round", {x}); }  // halfway: to the even number
+// The nearest value of bfloat16, in the dtype of x.
+inline Expr RoundToBfloat16(Expr x) { return Trace("round_to_bfloat16", {x}); }
 inline Expr Sign(Expr x) { return Trace("sign", {x}); }
 inline Expr StopGradient(Expr x) { return Trace("stop_gradient", {x}); }  // x
 inline Expr Relu(Expr x) { return Trace("relu", {x}); }

@@ -145,6 +145,9 @@ TEMPLATE_TEST_CASE("unary ops", "", float, double) {
   CheckUnary<TestType>("abs", -3, 3, [](double x) { return std::abs(x); });
   CheckUnary<TestType>("floor", -3, 3, [](double x) { return std::floor(x); });
   CheckUnary<TestType>("round", -3, 3, [](double x) { return std::nearbyint(x); });
+  CheckUnary<TestType>("round_to_bfloat16", -3, 3, [](double x) {
+    return RoundTo(Precision::kBfloat16, static_cast<float>(x));
+  });
   CheckUnary<TestType>("sign", -3, 3, [](double x) { return x > 0 ? 1 : -1; });
   CheckUnary<TestType>("log1p", -0.9, 3, [](double x) { return std::log1p(x); });
   CheckUnary<TestType>("expm1", -3, 3, [](double x) { return std::expm1(x); });
@@ -174,9 +177,27 @@ TEST_CASE("round takes the even one of two integers, and sign keeps 0") {
 TEMPLATE_TEST_CASE("NaN goes through", "", float, double) {
   const TestType nan = std::numeric_limits<TestType>::quiet_NaN();
   const Tensor x = Values<TestType>({2}, {nan, 1});
-  for (const char* op : {"neg",   "exp",     "log",  "sqrt", "square",   "abs",   "floor",
-                         "relu",  "sigmoid", "tanh", "erf",  "softplus", "log1p", "expm1",
-                         "rsqrt", "round",   "sign", "sin",  "cos",      "atan"}) {
+  for (const char* op : {"neg",
+                         "exp",
+                         "log",
+                         "sqrt",
+                         "square",
+                         "abs",
+                         "floor",
+                         "relu",
+                         "sigmoid",
+                         "tanh",
+                         "erf",
+                         "softplus",
+                         "log1p",
+                         "expm1",
+                         "rsqrt",
+                         "round",
+                         "round_to_bfloat16",
+                         "sign",
+                         "sin",
+                         "cos",
+                         "atan"}) {
     INFO(op);
     REQUIRE(std::isnan(Output({op, {x}}).values<TestType>()[0]));
   }

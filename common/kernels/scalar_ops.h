@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "common/device/host_device.h"
+#include "common/tensor/precision.h"
 
 // What elementwise ops compute of one element: the bodies of their kernels on all devices.
 namespace cohort::scalar {
@@ -112,6 +113,12 @@ struct Round {
   template <typename T>
   static COHORT_HD T Of(T x) {
     return std::rint(x);
+  }
+};
+struct RoundToBfloat16 {
+  template <typename T>
+  static COHORT_HD T Of(T x) {
+    return static_cast<T>(RoundTo(Precision::kBfloat16, static_cast<float>(x)));
   }
 };
 // NaN stays NaN.

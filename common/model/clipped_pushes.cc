@@ -18,6 +18,7 @@ using Clip = GradientClipping::Kind;
 
 // The nodes of clipped gradients carry this name, which no layer can have.
 constexpr std::string_view kClipScope = "(clipped gradients)";
+constexpr std::string_view kRoundScope = "(rounded gradients)";
 
 // The gradients that have one norm: of a variable, or of all variables of an optimizer. For
 // clipvalue, those of an optimizer.
@@ -27,9 +28,15 @@ struct Group {
 };
 
 bool IsClipped(const Program& program, const Push& push) {
-  return std::any_of(program.nodes.begin(), program.nodes.end(), [&](const Node& node) {
-    return node.name == kClipScope && node.outputs[0] == push.value;
-  });
+  const auto made_by = [&](int value, auto matches) {
+    return std::ranges::find_if(
+        program.nodes, [&](const Node& node) { return node.outputs[0] == value && matches(node); });
+  };
+  int value = push.value;
+  const auto rounded = made_by(value, [](const Node& node) { return node.name == kRoundScope; });
+  if (rounded != program.nodes.end()) value = rounded->inputs[0];
+  return made_by(value, [](const Node& node) { return node.name == kClipScope; }) !=
+         program.nodes.end();
 }
 
 absl::StatusOr<std::vector<Group>> GroupsOf(const Program& program, const v1::Layout& layout) {
@@ -121,6 +128,17 @@ absl::StatusOr<Program> ClipPushes(const Program& program, const v1::Layout& lay
   PushClipper clipper(program);
   for (const Group& group : groups) clipper.Clip(group);
   return std::move(clipper).Build();
+}
+
+absl::StatusOr<Program> RoundPushes(const Program& program) {
+  ProgramBuilder builder(program);
+  builder.SetScope(std::string(kRoundScope));
+  for (size_t i = 0; i < program.pushes.size(); ++i) {
+    const Push& push = program.pushes[i];
+    if (push.kind != PushKind::kGradient || push.value == kNoValue) continue;
+    builder.SetPushValue(i, RoundToBfloat16(Expr(&builder, push.value)));
+  }
+  return std::move(builder).Build();
 }
 
 absl::StatusOr<bool> PushesAreClipped(const Program& program, const v1::Layout& layout) {

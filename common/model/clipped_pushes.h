@@ -22,6 +22,10 @@ class Layout;
 // other variables are not clipped. Errors: those of CompleteOptimizer.
 absl::StatusOr<Program> ClipPushes(const Program& program, const v1::Layout& layout);
 
+// Returns the program with gradients that are rounded to bfloat16 (`gradient_dtype`), after they
+// were clipped.
+absl::StatusOr<Program> RoundPushes(const Program& program);
+
 // True if ClipPushes changes nothing. Errors: as above.
 absl::StatusOr<bool> PushesAreClipped(const Program& program, const v1::Layout& layout);
 

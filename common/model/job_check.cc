@@ -36,6 +36,7 @@ class Checker {
     COHORT_RETURN_IF_ERROR(CheckName());
     COHORT_RETURN_IF_ERROR(CheckModel());
     COHORT_RETURN_IF_ERROR(CheckMixedPrecision());
+    COHORT_RETURN_IF_ERROR(CheckGradientDtype());
     COHORT_RETURN_IF_ERROR(CheckCompile());
     COHORT_RETURN_IF_ERROR(CheckData());
     COHORT_RETURN_IF_ERROR(CheckFit());
@@ -93,6 +94,15 @@ class Checker {
     const auto dtype = DTypeFromName(job_.model().dtype());
     if (dtype.has_value() && IsFloating(*dtype)) return absl::OkStatus();
     return Error("model.dtype", "`model.dtype` must be float32 or float64, not \"{}\"",
+                 job_.model().dtype());
+  }
+
+  absl::Status CheckGradientDtype() const {
+    if (job_.gradient_dtype().empty()) return absl::OkStatus();
+    COHORT_RETURN_IF_ERROR(OneOf("gradient_dtype", job_.gradient_dtype(), {"float32", "bfloat16"}));
+    if (job_.model().dtype() == "float32") return absl::OkStatus();
+    return Error("gradient_dtype",
+                 "`gradient_dtype: bfloat16` needs `model.dtype: float32`, not {}",
                  job_.model().dtype());
   }
 

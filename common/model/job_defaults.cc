@@ -127,6 +127,7 @@ void CompleteMixedPrecision(v1::JobSpec* job) {
 
 void CompleteDefaults(v1::JobSpec* job) {
   CompleteMixedPrecision(job);
+  if (job->gradient_dtype() == "float32") job->clear_gradient_dtype();
   // CheckJob reports errors.
   for (const v1::ClassConfig& callback : job->fit().callbacks()) {
     const auto known = Callbacks().Find(callback.class_name());

@@ -585,6 +585,9 @@ absl::StatusOr<BuiltModel> BuildModel(const v1::JobSpec& job, std::span<const Fe
     layout.mutable_optimizers()->Add(model.optimizers.begin(), model.optimizers.end());
     COHORT_ASSIGN_OR_RETURN(model.train, ClipPushes(model.train, layout));
   }
+  if (job.gradient_dtype() == "bfloat16") {
+    COHORT_ASSIGN_OR_RETURN(model.train, RoundPushes(model.train));
+  }
   return model;
 }
 

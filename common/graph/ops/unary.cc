@@ -123,6 +123,7 @@ std::vector<OpSchema> UnaryOps() {
       {"atan", 1, 1, 1, {}, InferSameFloating, AtanGradient},
       {"floor", 1, 1, 1, {}, InferSameFloating},
       {"round", 1, 1, 1, {}, InferSameFloating},
+      {"round_to_bfloat16", 1, 1, 1, {}, InferSameFloating},
       {"sign", 1, 1, 1, {}, InferSameFloating},
       {"stop_gradient", 1, 1, 1, {}, InferSameFloating},
       {"logical_not", 1, 1, 1, {}, InferNot},

@@ -1,5 +1,5 @@
-// neg exp expm1 log log1p sqrt rsqrt square abs floor round sign sin cos atan relu sigmoid tanh erf
-// softplus clip cast stop_gradient logical_not: x -> y.
+// neg exp expm1 log log1p sqrt rsqrt square abs floor round round_to_bfloat16 sign sin cos atan
+// relu sigmoid tanh erf softplus clip cast stop_gradient logical_not: x -> y.
 // relu_grad clip_grad: (grad, x) -> grad where x is in a range, else 0.
 #include "common/kernels/grid/grid.h"
 #include "common/kernels/scalar_ops.h"
@@ -116,6 +116,7 @@ DeviceKernelOr CreateUnary(const Node& node, const Program& program) {
   if (node.op == "abs") return Map<scalar::Abs>(node, program);
   if (node.op == "floor") return Map<scalar::Floor>(node, program);
   if (node.op == "round") return Map<scalar::Round>(node, program);
+  if (node.op == "round_to_bfloat16") return Map<scalar::RoundToBfloat16>(node, program);
   if (node.op == "sign") return Map<scalar::Sign>(node, program);
   if (node.op == "log1p") return Map<scalar::Log1p>(node, program);
   if (node.op == "expm1") return Map<scalar::Expm1>(node, program);
