@@ -115,7 +115,7 @@ absl::Status WriteWeights(const CheckpointReader& reader, const std::string& pat
     if (!key.second.empty()) continue;
     const LogicalTensor* const read =
         reader.Find(key.first, SlotToRead(reader, key.first, averages));
-    const uint64_t rows = reader.TableSize(key.first);
+    COHORT_ASSIGN_OR_RETURN(const uint64_t rows, reader.TableSize(key.first));
     entries.push_back({key.first, tensor.dtype,
                        IsTable(tensor.dims) ? PieceDims(tensor.dims, rows) : tensor.dims});
     parts.push_back({read, false});

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
 #include <utility>
 
 #include "common/base/status.h"
@@ -40,6 +41,15 @@ absl::Status Verify(const CheckpointEntry& entry) {
     return DataLoss("{}: is the manifest of {}", entry.manifest, IdOf(manifest).ToString());
   }
   return VerifyFiles(entry.directory, manifest, /*checksums=*/true);
+}
+
+// Adds the bases of the kept checkpoints, and theirs. `entries`: oldest first.
+void KeepBases(const std::vector<CheckpointEntry>& entries, std::set<CheckpointId>* kept) {
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    if (!kept->contains(entry->id)) continue;
+    const auto base = CheckpointId::Parse(BaseNamedBy(entry->manifest));
+    if (base.has_value()) kept->insert(*base);
+  }
 }
 
 }  // namespace
@@ -94,16 +104,19 @@ absl::StatusOr<std::vector<std::string>> DeleteOldCheckpoints(const std::string&
   // If none is known to be complete, nothing is deleted: a damaged checkpoint is better than none.
   if (!newest_valid.has_value()) return deleted;
   COHORT_ASSIGN_OR_RETURN(const auto entries, ListAll(directory));
-  uint32_t kept = 0;
+  std::set<CheckpointId> kept;
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
-    const bool committed = Exists(entry->manifest);
-    if (committed && kept < options.max_to_keep) {
-      ++kept;
+    if (kept.size() < options.max_to_keep && Exists(entry->manifest)) kept.insert(entry->id);
+  }
+  kept.insert(*newest_valid);
+  if (options.best.has_value()) kept.insert(*options.best);
+  KeepBases(entries, &kept);
+  // The newest first: an increment before its base.
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    // An uncommitted one after the newest may be a cut under way.
+    if (kept.contains(entry->id) || (entry->id > *newest_valid && !Exists(entry->manifest))) {
       continue;
     }
-    // An uncommitted one after the newest may be a cut under way.
-    if (entry->id == *newest_valid || (!committed && entry->id > *newest_valid)) continue;
-    if (entry->id == options.best) continue;
     if (options.may_delete) COHORT_RETURN_IF_ERROR(options.may_delete());
     COHORT_RETURN_IF_ERROR(DeleteCheckpoint(entry->directory));
     deleted.push_back(entry->id.ToString());

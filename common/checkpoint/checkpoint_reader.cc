@@ -1,6 +1,7 @@
 #include "common/checkpoint/checkpoint_reader.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "common/base/status.h"
 #include "common/checkpoint/manifest.h"
@@ -39,9 +40,22 @@ bool IsByRow(const LogicalTensor& variable, const ShardTensorName& name, const T
   return !name.slot.empty() && variable.dims.size() > 1 && info.dims.size() == 1;
 }
 
-// A piece must have the dtype and the dims that the variable's rows have.
+// Other tensors with names of rows have keys.
+constexpr std::string_view kChangedRowsMark = "@changed_rows/";
+
+bool NamesChanges(const std::string& slot) {
+  return slot == kChangedRowsSlot || slot == kRemovedKeysSlot;
+}
+
+// What is known of rows that are not admitted is in each checkpoint.
+bool IsAlwaysWhole(const std::string& slot) {
+  return slot == kCountedKeysSlot || slot == kCountsSlot || slot == kCountedSlot;
+}
+
+// A piece must have the dtype and the dims that the variable's rows have. `changes`: null, or what
+// names the rows of the piece.
 absl::Status CheckPiece(const LogicalTensor& tensor, const ShardTensorName& name,
-                        const TensorInfo& info) {
+                        const TensorInfo& info, const TensorInfo* changes) {
   const DType dtype =
       IsTable(tensor.dims) && IsSlotOfTable(name.slot) ? DType::kInt64 : tensor.dtype;
   if (info.dtype != dtype) {
@@ -52,12 +66,84 @@ absl::Status CheckPiece(const LogicalTensor& tensor, const ShardTensorName& name
   Dims expected = PieceDims(tensor.dims, name.row_end - name.row_begin);
   if (IsTable(tensor.dims) && !info.dims.empty()) expected[0] = info.dims[0];
   if (keys || IsByRow(tensor, name, info)) expected.resize(1);
+  if (changes != nullptr && !IsTable(tensor.dims) && !expected.empty()) {
+    expected[0] = changes->dims[0];
+  }
   if (info.dims != expected || name.row_end > RowsOf(tensor.dims)) {
     return DataLoss("tensor \"{}\" has shape {}; its variable has {}", info.name,
                     DimsToString(info.dims), DimsToString(tensor.dims));
   }
   return absl::OkStatus();
 }
+
+// Merges the rows of a base with those that an increment changes and removes.
+class RowMerge {
+ public:
+  using Rows = std::span<const int64_t>;
+  using Tensors = std::span<const std::span<const uint8_t>>;
+
+  explicit RowMerge(const std::vector<uint64_t>& item_bytes)
+      : item_bytes_(item_bytes), changed_(item_bytes.size()), merged_(item_bytes.size()) {}
+
+  void AddChanged(Rows rows, Tensors tensors) {
+    changed_rows_.insert(changed_rows_.end(), rows.begin(), rows.end());
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      changed_[t].insert(changed_[t].end(), tensors[t].begin(), tensors[t].end());
+    }
+  }
+  std::vector<int64_t>* removed() { return &removed_; }
+
+  // Gives the next rows of the base, and those that change before them, to `add`.
+  absl::Status AddBase(Rows rows, Tensors tensors, CheckpointReader::RowAdder add) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      while (next_ < changed_rows_.size() && changed_rows_[next_] < rows[i]) TakeChanged();
+      if (next_ < changed_rows_.size() && changed_rows_[next_] == rows[i]) {
+        TakeChanged();
+        continue;
+      }
+      while (gone_ < removed_.size() && removed_[gone_] < rows[i]) ++gone_;
+      if (gone_ < removed_.size() && removed_[gone_] == rows[i]) continue;
+      rows_.push_back(rows[i]);
+      for (size_t t = 0; t < tensors.size(); ++t) {
+        Append(tensors[t].data() + i * item_bytes_[t], t);
+      }
+    }
+    return Give(add);
+  }
+  absl::Status Finish(CheckpointReader::RowAdder add) {
+    while (next_ < changed_rows_.size()) TakeChanged();
+    return Give(add);
+  }
+
+ private:
+  void Append(const uint8_t* item, size_t t) {
+    merged_[t].insert(merged_[t].end(), item, item + item_bytes_[t]);
+  }
+  void TakeChanged() {
+    rows_.push_back(changed_rows_[next_]);
+    for (size_t t = 0; t < changed_.size(); ++t) {
+      Append(changed_[t].data() + next_ * item_bytes_[t], t);
+    }
+    ++next_;
+  }
+  absl::Status Give(CheckpointReader::RowAdder add) {
+    if (rows_.empty()) return absl::OkStatus();
+    const std::vector<std::span<const uint8_t>> tensors(merged_.begin(), merged_.end());
+    COHORT_RETURN_IF_ERROR(add(rows_, tensors));
+    rows_.clear();
+    for (std::vector<uint8_t>& items : merged_) items.clear();
+    return absl::OkStatus();
+  }
+
+  const std::vector<uint64_t>& item_bytes_;
+  std::vector<int64_t> changed_rows_;
+  std::vector<std::vector<uint8_t>> changed_;
+  size_t next_ = 0;  // in changed_rows_
+  std::vector<int64_t> removed_;
+  size_t gone_ = 0;  // in removed_
+  std::vector<int64_t> rows_;
+  std::vector<std::vector<uint8_t>> merged_;
+};
 
 }  // namespace
 
@@ -92,6 +178,10 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(const s
   const std::string directory = DirectoryOf(path);
   COHORT_RETURN_IF_ERROR(VerifyFiles(directory, manifest, options.verify_checksums));
   std::unique_ptr<CheckpointReader> reader(new CheckpointReader());
+  if (!manifest.base().empty()) {
+    COHORT_ASSIGN_OR_RETURN(reader->base_,
+                            Open(BaseDirectory(directory, manifest), {.verify_checksums = false}));
+  }
   reader->manifest_ = std::make_unique<v1::Manifest>(std::move(manifest));
   for (const v1::VariableSpec& variable : reader->manifest_->layout().variables()) {
     LogicalTensor tensor;
@@ -109,13 +199,28 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(const s
   for (const v1::SnapshotFile& file : reader->manifest_->files()) {
     COHORT_RETURN_IF_ERROR(reader->AddFile(JoinPath(directory, file.name())));
   }
-  const absl::Status complete = reader->Complete();
+  absl::Status complete = reader->Complete();
+  if (complete.ok() && reader->base_ != nullptr) complete = reader->CompareWithBase();
   if (!complete.ok()) return Annotate(complete, path);
   return reader;
 }
 
 absl::Status CheckpointReader::AddFile(const std::string& path) {
   COHORT_ASSIGN_OR_RETURN(auto file, SafetensorsReader::Open(path));
+  // By variable and first row.
+  std::map<std::pair<std::string, uint64_t>, const TensorInfo*> changes;
+  for (const TensorInfo& info : file->tensors()) {
+    const auto name = ShardTensorName::Parse(info.name);
+    if (!name.has_value() || !NamesChanges(name->slot)) continue;
+    const LogicalTensor* const variable = Find(name->variable, "");
+    const bool fits = base_ != nullptr && variable != nullptr && !variable->dims.empty() &&
+                      IsTable(variable->dims) == (name->slot == kRemovedKeysSlot) &&
+                      info.dtype == DType::kInt64 && info.dims.size() == 1;
+    if (!fits) {
+      return DataLoss("{}: tensor \"{}\" cannot name rows of an increment", path, info.name);
+    }
+    changes[{name->variable, name->row_begin}] = &info;
+  }
   for (const TensorInfo& info : file->tensors()) {
     const auto name = ShardTensorName::Parse(info.name);
     if (!name.has_value()) {
@@ -125,7 +230,11 @@ absl::Status CheckpointReader::AddFile(const std::string& path) {
     if (variable == tensors_.end()) {
       return DataLoss("{}: tensor \"{}\" belongs to no variable of the manifest", path, info.name);
     }
-    const auto checked = CheckPiece(variable->second, *name, info);
+    if (NamesChanges(name->slot)) continue;
+    const auto named = changes.find({name->variable, name->row_begin});
+    const TensorInfo* const changed =
+        named == changes.end() || IsAlwaysWhole(name->slot) ? nullptr : named->second;
+    const auto checked = CheckPiece(variable->second, *name, info, changed);
     if (!checked.ok()) return Annotate(checked, path);
     auto& tensor = tensors_[{name->variable, name->slot}];
     if (tensor.variable.empty()) {
@@ -142,7 +251,9 @@ absl::Status CheckpointReader::AddFile(const std::string& path) {
       return DataLoss("{}: tensor \"{}\" has shape {}; other rows of it have {} axes", path,
                       info.name, DimsToString(info.dims), tensor.dims.size());
     }
-    tensor.pieces.push_back({name->row_begin, name->row_end, files_.size(), info});
+    StoredPiece& piece = tensor.pieces.emplace_back(
+        StoredPiece{name->row_begin, name->row_end, files_.size(), info, std::nullopt});
+    if (changed != nullptr) piece.changes = *changed;
   }
   files_.push_back(std::move(file));
   return absl::OkStatus();
@@ -173,17 +284,123 @@ absl::Status CheckpointReader::Complete() {
   return absl::OkStatus();
 }
 
-uint64_t CheckpointReader::TableSize(const std::string& variable) const {
+absl::Status CheckpointReader::CompareWithBase() const {
+  for (const auto& [key, tensor] : tensors_) {
+    const bool changes = std::ranges::any_of(
+        tensor.pieces, [](const StoredPiece& piece) { return piece.changes.has_value(); });
+    if (!changes) continue;
+    const LogicalTensor* const before = base_->Find(tensor.variable, tensor.slot);
+    if (before != nullptr && before->dtype == tensor.dtype && before->dims == tensor.dims) continue;
+    return DataLoss("the base {} has no rows of {} that could change", manifest_->base(),
+                    NameOf(tensor));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> CheckpointReader::TableSize(const std::string& variable) const {
   const LogicalTensor* const keys = Find(variable, kKeysSlot);
   uint64_t rows = 0;
   if (keys == nullptr) return rows;
-  for (const StoredPiece& piece : keys->pieces) rows += static_cast<uint64_t>(piece.info.dims[0]);
+  if (base_ == nullptr) {
+    for (const StoredPiece& piece : keys->pieces) rows += static_cast<uint64_t>(piece.info.dims[0]);
+    return rows;
+  }
+  COHORT_RETURN_IF_ERROR(ReadTable(variable, kKeysSlot, {}, 0, uint64_t{kTableRows},
+                                   [&](std::span<const int64_t> some, auto) {
+                                     rows += some.size();
+                                     return absl::OkStatus();
+                                   }));
   return rows;
+}
+
+absl::StatusOr<int64_t> CheckpointReader::RowIn(const StoredPiece& piece, const TensorInfo& names,
+                                                uint64_t index) const {
+  std::vector<int64_t> row;
+  COHORT_RETURN_IF_ERROR(ReadNames(piece, names, index, 1, &row));
+  return row[0];
+}
+
+absl::StatusOr<uint64_t> CheckpointReader::IndexOf(const StoredPiece& piece,
+                                                   const TensorInfo& names, uint64_t row) const {
+  if (row <= piece.row_begin) return 0;
+  uint64_t low = 0;
+  auto high = static_cast<uint64_t>(names.dims[0]);
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    COHORT_ASSIGN_OR_RETURN(const int64_t found, RowIn(piece, names, middle));
+    if (static_cast<uint64_t>(found) < row) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+absl::Status CheckpointReader::ReadNames(const StoredPiece& piece, const TensorInfo& names,
+                                         uint64_t first, uint64_t count,
+                                         std::vector<int64_t>* rows) const {
+  rows->resize(count);
+  COHORT_RETURN_IF_ERROR(files_[piece.file]->ReadBytes(names, first * sizeof(int64_t),
+                                                       count * sizeof(int64_t),
+                                                       reinterpret_cast<uint8_t*>(rows->data())));
+  const bool keys = names.name.find(kChangedRowsMark) == std::string::npos;
+  uint64_t next = piece.row_begin;  // the smallest row that may come
+  for (int64_t& name : *rows) {
+    const auto row = static_cast<uint64_t>(keys ? RowOfKey(name) : name);
+    if (row < next || row >= piece.row_end) {
+      return DataLoss("\"{}\": the {} {} is out of order", names.name, keys ? "key" : "row", name);
+    }
+    next = row + 1;
+    name = static_cast<int64_t>(row);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> CheckpointReader::ReadChanges(const std::string& variable, RowAdder changed,
+                                                   std::vector<int64_t>* removed) const {
+  const LogicalTensor* const values = Find(variable, "");
+  const LogicalTensor* const keys = Find(variable, kKeysSlot);
+  const bool by_rows =
+      values != nullptr && std::ranges::all_of(values->pieces, [](const StoredPiece& piece) {
+        return piece.changes.has_value();
+      });
+  if (!by_rows || (keys != nullptr && keys->pieces.size() != values->pieces.size())) return false;
+  std::vector<int64_t> rows;
+  for (size_t p = 0; p < values->pieces.size(); ++p) {
+    const StoredPiece& piece = values->pieces[p];
+    StoredPiece named = piece;  // what names the rows of the piece
+    named.info = keys != nullptr ? keys->pieces[p].info : *piece.changes;
+    if (named.info.dims[0] != piece.info.dims[0]) {
+      return DataLoss("\"{}\" has {} rows, and there are {} names of rows", piece.info.name,
+                      piece.info.dims[0], named.info.dims[0]);
+    }
+    COHORT_RETURN_IF_ERROR(
+        ReadTablePiece(named, {&piece, 1}, piece.row_begin, piece.row_end, changed));
+    if (keys == nullptr) continue;
+    const auto count = static_cast<uint64_t>(piece.changes->dims[0]);
+    COHORT_RETURN_IF_ERROR(ReadNames(piece, *piece.changes, 0, count, &rows));
+    removed->insert(removed->end(), rows.begin(), rows.end());
+  }
+  return true;
 }
 
 absl::Status CheckpointReader::ReadTable(const std::string& variable, const std::string& keys_slot,
                                          std::span<const std::string> slots, uint64_t row_begin,
                                          uint64_t rows, RowAdder add) const {
+  std::vector<int64_t> numbers;
+  return ReadTableRows(variable, keys_slot, slots, row_begin, row_begin + rows,
+                       [&](std::span<const int64_t> some, auto tensors) {
+                         numbers.assign(some.begin(), some.end());
+                         for (int64_t& row : numbers) row -= static_cast<int64_t>(row_begin);
+                         return add(numbers, tensors);
+                       });
+}
+
+absl::Status CheckpointReader::ReadTableRows(const std::string& variable,
+                                             const std::string& keys_slot,
+                                             std::span<const std::string> slots, uint64_t row_begin,
+                                             uint64_t row_end, RowAdder add) const {
   const LogicalTensor* const keys = Find(variable, keys_slot);
   if (keys == nullptr && keys_slot == kCountedKeysSlot) return absl::OkStatus();
   if (keys == nullptr) {
@@ -199,13 +416,22 @@ absl::Status CheckpointReader::ReadTable(const std::string& variable, const std:
     return NotFound("{} has no slot \"{}\" of the table \"{}\"", IdOf(*manifest_).ToString(), slot,
                     variable);
   }
-  const uint64_t row_end = row_begin + rows;
   for (size_t p = 0; p < keys->pieces.size(); ++p) {
     const StoredPiece& piece = keys->pieces[p];
-    if (piece.row_end <= row_begin || piece.row_begin >= row_end) continue;
+    const uint64_t begin = std::max(row_begin, piece.row_begin);
+    const uint64_t end = std::min(row_end, piece.row_end);
+    if (begin >= end) continue;
     std::vector<StoredPiece> parts;
-    for (const LogicalTensor* tensor : tensors) parts.push_back(tensor->pieces[p]);
-    COHORT_RETURN_IF_ERROR(ReadTablePiece(piece, parts, row_begin, row_end, add));
+    for (const LogicalTensor* tensor : tensors) {
+      parts.push_back(tensor->pieces[p]);
+      const TensorInfo& info = parts.back().info;
+      if (info.dims[0] == piece.info.dims[0]) continue;
+      return DataLoss("\"{}\" has {} rows, and there are {} keys", info.name, info.dims[0],
+                      piece.info.dims[0]);
+    }
+    COHORT_RETURN_IF_ERROR(piece.changes.has_value()
+                               ? MergeTablePiece(variable, slots, piece, parts, begin, end, add)
+                               : ReadTablePiece(piece, parts, begin, end, add));
   }
   return absl::OkStatus();
 }
@@ -216,45 +442,59 @@ absl::Status CheckpointReader::ReadTablePiece(const StoredPiece& keys,
                                               RowAdder add) const {
   constexpr uint64_t kAtOnce = 8192;
   const auto total = static_cast<uint64_t>(keys.info.dims[0]);
-  uint64_t next = keys.row_begin;  // the smallest row that may come
   std::vector<int64_t> numbers;
   std::vector<std::vector<uint8_t>> memory(parts.size());
-  for (uint64_t begin = 0; begin < total; begin += kAtOnce) {
-    const uint64_t count = std::min(kAtOnce, total - begin);
-    numbers.resize(count);
+  COHORT_ASSIGN_OR_RETURN(uint64_t begin, IndexOf(keys, keys.info, row_begin));
+  for (; begin < total; begin += kAtOnce) {
     COHORT_RETURN_IF_ERROR(
-        files_[keys.file]->ReadBytes(keys.info, begin * sizeof(int64_t), count * sizeof(int64_t),
-                                     reinterpret_cast<uint8_t*>(numbers.data())));
-    for (int64_t& number : numbers) {
-      const auto row = static_cast<uint64_t>(RowOfKey(number));
-      if (row < next || row >= keys.row_end) {
-        return DataLoss("\"{}\": the key {} is out of order", keys.info.name, number);
-      }
-      next = row + 1;
-      number = static_cast<int64_t>(row);
-    }
-    // Those that are wanted lie together.
-    const auto first = static_cast<uint64_t>(
-        std::ranges::lower_bound(numbers, static_cast<int64_t>(row_begin)) - numbers.begin());
-    const auto last = static_cast<uint64_t>(
+        ReadNames(keys, keys.info, begin, std::min(kAtOnce, total - begin), &numbers));
+    // Those that are wanted come first.
+    const auto count = static_cast<uint64_t>(
         std::ranges::lower_bound(numbers, static_cast<int64_t>(row_end)) - numbers.begin());
-    if (first == last) continue;
+    if (count == 0) break;
     std::vector<std::span<const uint8_t>> tensors;
     for (size_t t = 0; t < parts.size(); ++t) {
       const TensorInfo& info = parts[t].info;
-      if (info.dims[0] != keys.info.dims[0]) {
-        return DataLoss("\"{}\" has {} rows, and there are {} keys", info.name, info.dims[0],
-                        total);
-      }
       const auto row_bytes =
           static_cast<uint64_t>(NumElements(info.dims) / info.dims[0]) * SizeOf(info.dtype);
-      memory[t].resize((last - first) * row_bytes);
-      COHORT_RETURN_IF_ERROR(files_[parts[t].file]->ReadBytes(info, (begin + first) * row_bytes,
+      memory[t].resize(count * row_bytes);
+      COHORT_RETURN_IF_ERROR(files_[parts[t].file]->ReadBytes(info, begin * row_bytes,
                                                               memory[t].size(), memory[t].data()));
       tensors.push_back(memory[t]);
     }
-    for (int64_t& number : numbers) number -= static_cast<int64_t>(row_begin);
-    COHORT_RETURN_IF_ERROR(add({numbers.data() + first, last - first}, tensors));
+    COHORT_RETURN_IF_ERROR(add({numbers.data(), count}, tensors));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointReader::MergeTablePiece(
+    const std::string& variable, std::span<const std::string> slots, const StoredPiece& keys,
+    std::span<const StoredPiece> parts, uint64_t row_begin, uint64_t row_end, RowAdder add) const {
+  constexpr uint64_t kAtOnce = 1 << 16;  // changed rows in memory
+  std::vector<uint64_t> item_bytes;
+  for (const std::string& slot : slots) item_bytes.push_back(RowBytes(*Find(variable, slot)));
+  COHORT_ASSIGN_OR_RETURN(const uint64_t last, IndexOf(keys, keys.info, row_end));
+  COHORT_ASSIGN_OR_RETURN(uint64_t first, IndexOf(keys, keys.info, row_begin));
+  for (uint64_t begin = row_begin; begin < row_end; first += kAtOnce) {
+    uint64_t end = row_end;
+    if (first + kAtOnce < last) {
+      COHORT_ASSIGN_OR_RETURN(const int64_t next, RowIn(keys, keys.info, first + kAtOnce));
+      end = static_cast<uint64_t>(next);
+    }
+    RowMerge merge(item_bytes);
+    COHORT_RETURN_IF_ERROR(ReadTablePiece(keys, parts, begin, end, [&](auto rows, auto tensors) {
+      merge.AddChanged(rows, tensors);
+      return absl::OkStatus();
+    }));
+    COHORT_ASSIGN_OR_RETURN(const uint64_t gone_first, IndexOf(keys, *keys.changes, begin));
+    COHORT_ASSIGN_OR_RETURN(const uint64_t gone_last, IndexOf(keys, *keys.changes, end));
+    COHORT_RETURN_IF_ERROR(
+        ReadNames(keys, *keys.changes, gone_first, gone_last - gone_first, merge.removed()));
+    COHORT_RETURN_IF_ERROR(base_->ReadTableRows(
+        variable, kKeysSlot, slots, begin, end,
+        [&](auto rows, auto tensors) { return merge.AddBase(rows, tensors, add); }));
+    COHORT_RETURN_IF_ERROR(merge.Finish(add));
+    begin = end;
   }
   return absl::OkStatus();
 }
@@ -295,10 +535,44 @@ absl::Status CheckpointReader::ReadRows(const std::string& variable, const std::
   }
   for (const PlannedRead& read : reads) {
     const StoredPiece& piece = *read.piece;
+    if (piece.changes.has_value()) {
+      const std::span<uint8_t> part = out.subspan((read.row_begin - row_begin) * row_bytes,
+                                                  (read.row_end - read.row_begin) * row_bytes);
+      COHORT_RETURN_IF_ERROR(base_->ReadRows(variable, slot, dtype, read.row_begin,
+                                             read.row_end - read.row_begin, part));
+      COHORT_RETURN_IF_ERROR(Patch(piece, row_bytes, read.row_begin, read.row_end, part));
+      continue;
+    }
     COHORT_RETURN_IF_ERROR(
         files_[piece.file]->ReadBytes(piece.info, (read.row_begin - piece.row_begin) * row_bytes,
                                       (read.row_end - read.row_begin) * row_bytes,
                                       out.data() + (read.row_begin - row_begin) * row_bytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointReader::Patch(const StoredPiece& piece, uint64_t row_bytes,
+                                     uint64_t row_begin, uint64_t row_end,
+                                     std::span<uint8_t> out) const {
+  constexpr uint64_t kAtOnce = 8192;
+  COHORT_ASSIGN_OR_RETURN(uint64_t next, IndexOf(piece, *piece.changes, row_begin));
+  COHORT_ASSIGN_OR_RETURN(const uint64_t end, IndexOf(piece, *piece.changes, row_end));
+  std::vector<int64_t> rows;
+  std::vector<uint8_t> items;
+  for (; next < end; next += rows.size()) {
+    COHORT_RETURN_IF_ERROR(
+        ReadNames(piece, *piece.changes, next, std::min(kAtOnce, end - next), &rows));
+    items.resize(rows.size() * row_bytes);
+    COHORT_RETURN_IF_ERROR(
+        files_[piece.file]->ReadBytes(piece.info, next * row_bytes, items.size(), items.data()));
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const auto row = static_cast<uint64_t>(rows[i]);
+      if (row < row_begin || row >= row_end) {
+        return DataLoss("\"{}\": the row {} is out of order", piece.changes->name, row);
+      }
+      std::memcpy(out.data() + (row - row_begin) * row_bytes, items.data() + i * row_bytes,
+                  row_bytes);
+    }
   }
   return absl::OkStatus();
 }

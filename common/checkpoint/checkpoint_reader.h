@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -28,6 +29,9 @@ struct StoredPiece {
   uint64_t row_end = 0;
   size_t file = 0;  // which of the checkpoint's files
   TensorInfo info;
+  // An increment: the piece has only the rows that this tensor of the same file names (of a table:
+  // and those that it names are gone); the others are the base's (shard_names.h).
+  std::optional<TensorInfo> changes;
 };
 
 // A whole variable, or one whole slot of it.
@@ -52,7 +56,8 @@ absl::StatusOr<std::vector<PlannedRead>> PlanRows(const LogicalTensor& tensor, u
                                                   uint64_t rows);
 
 // Reads a committed checkpoint by logical tensor and row range. So a checkpoint of any layout can
-// be restored onto any other. Thread-safe.
+// be restored onto any other. An increment is read with its bases, as if it had all rows.
+// Thread-safe.
 class CheckpointReader {
  public:
   struct Options {
@@ -60,7 +65,8 @@ class CheckpointReader {
   };
 
   // `path`: manifest.json or its directory. Errors: NotFound; DataLoss that names the file and the
-  // reason: a wrong checksum, rows that are missing or stored twice, a slot of another shape.
+  // reason: a wrong checksum, rows that are missing or stored twice, a slot of another shape, a
+  // base that is missing.
   static absl::StatusOr<std::unique_ptr<CheckpointReader>> Open(const std::string& path,
                                                                 const Options& options);
   ~CheckpointReader();
@@ -89,22 +95,53 @@ class CheckpointReader {
   absl::Status ReadTable(const std::string& variable, const std::string& keys_slot,
                          std::span<const std::string> slots, uint64_t row_begin, uint64_t rows,
                          RowAdder add) const;
-  // The rows of a table without bounds that exist.
-  uint64_t TableSize(const std::string& variable) const;
+  // The number of rows of a table without bounds that exist. For an increment, it reads all keys.
+  // Errors: those of ReadTable.
+  absl::StatusOr<uint64_t> TableSize(const std::string& variable) const;
   // The whole logical tensor.
   absl::StatusOr<Tensor> Read(const std::string& variable, const std::string& slot) const;
+
+  // The checkpoint that an increment changes. Null: this one has all rows.
+  const CheckpointReader* base() const { return base_.get(); }
+  // An increment: gives the rows of a variable that it changes, with their values, to `changed`,
+  // and adds those of a table that it removes to `removed`, ascending. Returns false, and reads
+  // nothing, if the checkpoint has all rows of some piece. Errors: DataLoss (rows out of order).
+  absl::StatusOr<bool> ReadChanges(const std::string& variable, RowAdder changed,
+                                   std::vector<int64_t>* removed) const;
 
  private:
   CheckpointReader();
   absl::Status AddFile(const std::string& path);
-  // Rows [row_begin, row_end) of a table's piece: of its keys and, beside them, its tensors.
+  // The names of rows in a tensor of a piece: their numbers, or the keys of a table.
+  absl::StatusOr<int64_t> RowIn(const StoredPiece& piece, const TensorInfo& names,
+                                uint64_t index) const;
+  // The index of the first row from `row` on.
+  absl::StatusOr<uint64_t> IndexOf(const StoredPiece& piece, const TensorInfo& names,
+                                   uint64_t row) const;
+  // Reads rows [first, first + count) of these names, which must ascend inside of the piece.
+  absl::Status ReadNames(const StoredPiece& piece, const TensorInfo& names, uint64_t first,
+                         uint64_t count, std::vector<int64_t>* rows) const;
+  // Puts the changed rows of [row_begin, row_end) in their places in `out`.
+  absl::Status Patch(const StoredPiece& piece, uint64_t row_bytes, uint64_t row_begin,
+                     uint64_t row_end, std::span<uint8_t> out) const;
+  // Rows [row_begin, row_end) of a table's piece: of its keys and, beside them, its tensors. `add`
+  // gets rows of the variable.
   absl::Status ReadTablePiece(const StoredPiece& keys, std::span<const StoredPiece> parts,
                               uint64_t row_begin, uint64_t row_end, RowAdder add) const;
+  // The same for a piece with changes, which are put into the rows of the base.
+  absl::Status MergeTablePiece(const std::string& variable, std::span<const std::string> slots,
+                               const StoredPiece& keys, std::span<const StoredPiece> parts,
+                               uint64_t row_begin, uint64_t row_end, RowAdder add) const;
+  absl::Status ReadTableRows(const std::string& variable, const std::string& keys_slot,
+                             std::span<const std::string> slots, uint64_t row_begin,
+                             uint64_t row_end, RowAdder add) const;
   absl::Status Complete();
+  absl::Status CompareWithBase() const;
 
   std::unique_ptr<v1::Manifest> manifest_;
   std::vector<std::unique_ptr<SafetensorsReader>> files_;
   std::map<std::pair<std::string, std::string>, LogicalTensor> tensors_;
+  std::unique_ptr<CheckpointReader> base_;  // null: the checkpoint has all rows
 };
 
 }  // namespace cohort

@@ -296,7 +296,7 @@ TEST_CASE("a manifest of a newer format is refused by name, and no older one tak
   CHECK(IsNewerFormat(refused));
   CHECK(ExitCodeOf(refused) == ExitCode::kData);
   CHECK(testing::Message(refused) ==
-        fmt::format("{} has format version 9; Cohort {} reads versions up to 4: use Cohort 7.1.0 "
+        fmt::format("{} has format version 9; Cohort {} reads versions up to 5: use Cohort 7.1.0 "
                     "or newer",
                     path, CohortVersion()));
   CHECK(NewestValid(dir.path(), nullptr).status() == refused);

@@ -18,13 +18,14 @@ namespace cohort {
 //                   3: metrics with accumulators (MetricValue.accumulators)
 //                   4: lists of words in files (Manifest.words), or many finished closures as
 //                      ranges (ChiefCut.finished_ranges)
+//                   5: an increment (Manifest.base)
 //   journal         1
 //                   2: metrics may have accumulators. Every journal carries 2, because its first
 //                      record is older than its metrics
 //   JobIdentity     1: keys and values as chief/job/job_keys.h makes them. Another version is not
 //                      compared; the manifest's job_spec is
 //                   2: sources, transforms and lists have other keys
-inline constexpr uint32_t kManifestFormat = 4;
+inline constexpr uint32_t kManifestFormat = 5;
 inline constexpr uint32_t kJournalFormat = 2;
 inline constexpr uint32_t kIdentityFormat = 2;
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "common/base/json_text.h"
@@ -80,8 +81,17 @@ absl::Status CheckFinished(const v1::ChiefCut& chief) {
   return absl::OkStatus();
 }
 
+// An increment comes after its base, so a chain of bases ends.
+absl::Status CheckBase(const v1::Manifest& manifest) {
+  if (manifest.base().empty()) return absl::OkStatus();
+  const auto base = CheckpointId::Parse(manifest.base());
+  if (base.has_value() && *base < IdOf(manifest)) return absl::OkStatus();
+  return DataLoss("its base \"{}\" is no checkpoint before it", manifest.base());
+}
+
 // The oldest format that a reader of this manifest must know.
 uint32_t FormatOf(const v1::Manifest& manifest) {
+  if (!manifest.base().empty()) return 5;
   if (!manifest.words().empty() || !manifest.chief().finished_ranges().empty()) return 4;
   const auto& metrics = manifest.chief().metrics();
   const bool accumulators = std::any_of(metrics.begin(), metrics.end(), [](const auto& metric) {
@@ -109,6 +119,7 @@ absl::StatusOr<v1::Manifest> ParseManifest(const std::string& json) {
   if (!status.ok()) return DataLoss("not a manifest: {}", status.ToString());
   if (manifest.format_version() == 0) return DataLoss("has no format version");
   COHORT_RETURN_IF_ERROR(CheckFileNames(manifest));
+  COHORT_RETURN_IF_ERROR(CheckBase(manifest));
   COHORT_RETURN_IF_ERROR(CheckFinished(manifest.chief()));
   if (const absl::Status metrics = CheckMetricValues(manifest.chief().metrics()); !metrics.ok()) {
     return DataLoss("{}", std::string(metrics.message()));
@@ -188,6 +199,35 @@ absl::StatusOr<v1::Manifest> ReadManifest(const std::string& path) {
   return manifest;
 }
 
+std::string BaseDirectory(const std::string& checkpoint_dir, const v1::Manifest& manifest) {
+  if (manifest.base().empty()) return "";
+  std::filesystem::path path = std::filesystem::path(checkpoint_dir).lexically_normal();
+  std::error_code unknown;
+  if (path.is_relative()) path = std::filesystem::absolute(path, unknown).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  return (path.parent_path() / manifest.base()).string();
+}
+
+absl::StatusOr<v1::Manifest> ReadBase(const std::string& checkpoint_dir,
+                                      const v1::Manifest& manifest) {
+  const std::string directory = BaseDirectory(checkpoint_dir, manifest);
+  auto base = ReadManifest(directory);
+  if (IsNewerFormat(base.status())) return base;
+  if (base.ok() && IdOf(*base).ToString() != manifest.base()) {
+    base = DataLoss("{}: is the manifest of {}", directory, IdOf(*base).ToString());
+  }
+  if (base.ok()) return base;
+  return DataLoss("{} is an increment of {}, which is missing or damaged: {}", checkpoint_dir,
+                  manifest.base(), std::string(base.status().message()));
+}
+
+std::string BaseNamedBy(const std::string& manifest_file) {
+  const auto json = ReadFile(manifest_file, kMaxManifestBytes);
+  if (!json.ok()) return "";
+  const auto parsed = ParseJsonText(*json);
+  return parsed.ok() ? std::string(StringMember(*parsed, "base")) : "";
+}
+
 absl::Status VerifyFiles(const std::string& checkpoint_dir, const v1::Manifest& manifest,
                          bool checksums) {
   COHORT_RETURN_IF_ERROR(CheckFileNames(manifest));
@@ -206,7 +246,13 @@ absl::Status VerifyFiles(const std::string& checkpoint_dir, const v1::Manifest& 
                       file.bytes());
     }
   }
-  return absl::OkStatus();
+  if (manifest.base().empty()) return absl::OkStatus();
+  COHORT_ASSIGN_OR_RETURN(const v1::Manifest base, ReadBase(checkpoint_dir, manifest));
+  const absl::Status verified =
+      VerifyFiles(BaseDirectory(checkpoint_dir, manifest), base, checksums);
+  if (verified.ok() || IsNewerFormat(verified)) return verified;
+  return DataLoss("{} is an increment of {}: {}", checkpoint_dir, manifest.base(),
+                  std::string(verified.message()));
 }
 
 }  // namespace cohort

@@ -24,7 +24,8 @@ namespace cohort {
 //       manifest.json.crc     "<crc32 of manifest.json, 8 hex digits> <its bytes>\n"
 //       manifest.json         v1.Manifest as JSON, field names as in proto/checkpoint.proto
 //
-// manifest.json is written last, by rename. A directory without it is not a checkpoint.
+// manifest.json is written last, by rename. A directory without it is not a checkpoint. An
+// increment (Manifest.base) needs its base beside it, and the base of that.
 struct CheckpointId {
   uint64_t timeline = 0;
   uint64_t generation = 0;
@@ -51,8 +52,16 @@ absl::Status CommitManifest(const std::string& checkpoint_dir, const v1::Manifes
 // CheckFormat (format_version.h) for a newer format.
 absl::StatusOr<v1::Manifest> ReadManifest(const std::string& path);
 
-// Checks the shard files against the manifest's sizes and checksums (`checksums`: read all bytes).
-// Errors: DataLoss, also if a file is missing.
+// The directory of the base of an increment, beside its own; "": the checkpoint has all rows.
+std::string BaseDirectory(const std::string& checkpoint_dir, const v1::Manifest& manifest);
+// Reads the manifest of the base. Errors: DataLoss that names both if it is missing or damaged.
+absl::StatusOr<v1::Manifest> ReadBase(const std::string& checkpoint_dir,
+                                      const v1::Manifest& manifest);
+// The base that a manifest file names; "": none, or nobody can read the file. Reads nothing else.
+std::string BaseNamedBy(const std::string& manifest_file);
+
+// Checks the shard files against the manifest's sizes and checksums (`checksums`: read all bytes),
+// and those of all bases. Errors: DataLoss, also if a file is missing.
 absl::Status VerifyFiles(const std::string& checkpoint_dir, const v1::Manifest& manifest,
                          bool checksums);
 

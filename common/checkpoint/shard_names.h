@@ -27,6 +27,16 @@ namespace cohort {
 // A table without bounds (common/tensor/table_rows.h) has pieces with only those rows of the range
 // that exist, ascending, and the slot `keys` (int64) beside them: the key of each row. The row of a
 // key is RowOfKey.
+//
+// An increment (Manifest.base) may have pieces with only those rows of the range that have changed
+// since its base. Such a piece has the same name and fewer rows. Beside it lies
+//
+//   <variable>@changed_rows/rows_<begin>_<end>   int64: the number of each of these rows, ascending
+//   <variable>@removed_keys/rows_<begin>_<end>   a table instead: the keys of rows that are gone
+//
+// A reader takes the base's rows of the range, without those that are removed, and puts the rows of
+// the piece in their places or, in a table, beside them. `keys` has the keys of the rows that have
+// changed. What is counted for rows that are not admitted, and all other pieces, are whole.
 struct ShardTensorName {
   std::string variable;
   std::string slot;  // "" = the variable's own values
@@ -49,6 +59,9 @@ inline constexpr char kUpdatedSlot[] = "updated";
 inline constexpr char kCountedKeysSlot[] = "counted_keys";
 inline constexpr char kCountsSlot[] = "counts";
 inline constexpr char kCountedSlot[] = "counted";
+// What a piece of an increment has beside it, for a dense range and for a table.
+inline constexpr char kChangedRowsSlot[] = "changed_rows";
+inline constexpr char kRemovedKeysSlot[] = "removed_keys";
 // True for these: int64, one number for each row.
 bool IsSlotOfTable(std::string_view slot);
 

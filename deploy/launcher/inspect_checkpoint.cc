@@ -69,14 +69,37 @@ absl::StatusOr<std::string> Best(const std::string& chosen, const v1::Manifest& 
                      : "best:       none that is whole\n");
 }
 
-std::string Tensors(const CheckpointReader& reader) {
+// Returns of which checkpoint an increment has the changes, and how many bytes its files have.
+std::string Increment(const v1::Manifest& manifest) {
+  if (manifest.base().empty()) return "";
+  int64_t bytes = 0;
+  for (const v1::SnapshotFile& file : manifest.files()) bytes += static_cast<int64_t>(file.bytes());
+  return fmt::format("increment:  of {}, number {} since the last full one; {}\n", manifest.base(),
+                     manifest.increments(), FormatBytes(bytes));
+}
+
+// Returns how many rows of a variable an increment has; "": all of them.
+absl::StatusOr<std::string> Changes(const CheckpointReader& reader, const LogicalTensor& tensor) {
+  size_t changed = 0;
+  std::vector<int64_t> removed;
+  const auto count = [&](std::span<const int64_t> rows, auto) {
+    changed += rows.size();
+    return absl::OkStatus();
+  };
+  COHORT_ASSIGN_OR_RETURN(const bool by_rows, reader.ReadChanges(tensor.variable, count, &removed));
+  if (!by_rows) return "";
+  return fmt::format("  {} rows changed{}", changed,
+                     IsTable(tensor.dims) ? fmt::format(", {} removed", removed.size()) : "");
+}
+
+absl::StatusOr<std::string> Tensors(const CheckpointReader& reader) {
   std::string text = "variables:\n";
   for (const auto& [key, tensor] : reader.tensors()) {
     if (!tensor.slot.empty()) continue;
     const auto slots = reader.Slots(tensor.variable);
     text += fmt::format("  {}  {}", tensor.variable, DTypeName(tensor.dtype));
     if (IsTable(tensor.dims)) {
-      const uint64_t rows = reader.TableSize(tensor.variable);
+      COHORT_ASSIGN_OR_RETURN(const uint64_t rows, reader.TableSize(tensor.variable));
       Dims dims = tensor.dims;
       dims[0] = static_cast<int64_t>(rows);
       const int64_t bytes = NumElements(dims) * static_cast<int64_t>(SizeOf(tensor.dtype));
@@ -85,7 +108,9 @@ std::string Tensors(const CheckpointReader& reader) {
     } else {
       text += DimsToString(tensor.dims);
     }
-    text += slots.empty() ? "\n" : fmt::format("  slots: {}\n", fmt::join(slots, ", "));
+    if (!slots.empty()) text += fmt::format("  slots: {}", fmt::join(slots, ", "));
+    COHORT_ASSIGN_OR_RETURN(const std::string changes, Changes(reader, tensor));
+    text += changes + "\n";
   }
   return text;
 }
@@ -234,9 +259,11 @@ absl::StatusOr<std::string> InspectCheckpoint(const std::string& path) {
   COHORT_ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(directory, {}));
   const v1::Manifest& manifest = reader->manifest();
   COHORT_ASSIGN_OR_RETURN(const std::string best, Best(directory, manifest, &refused));
-  return fmt::format("{}{}{}{}{}shard plan:\n{}{}{}{}", refused, Head(directory, manifest), best,
-                     Readers(manifest), Tensors(*reader), ShardPlanText(manifest.layout()),
-                     Files(manifest), Words(manifest), Others(directory));
+  COHORT_ASSIGN_OR_RETURN(const std::string tensors, Tensors(*reader));
+  return fmt::format("{}{}{}{}{}{}shard plan:\n{}{}{}{}", refused, Head(directory, manifest),
+                     Increment(manifest), best, Readers(manifest), tensors,
+                     ShardPlanText(manifest.layout()), Files(manifest), Words(manifest),
+                     Others(directory));
 }
 
 absl::StatusOr<std::string> InspectCheckpointJson(const std::string& path) {

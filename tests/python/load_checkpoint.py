@@ -20,20 +20,52 @@ def load_checkpoint(directory):
 
     The variables come first, in the order of the model. A tensor lies in pieces named <tensor>/rows_<begin>_<end>, in
     any of the checkpoint's files. "normalization/mean" and ".../variance" may also be what a layer learned from the data.
+    An increment has only the rows that changed since its base, which lies beside it. Rows of a table without bounds have
+    no order then.
     """
     with open(os.path.join(directory, "manifest.json"), encoding="utf-8") as file:
         manifest = json.load(file)
+    beside = os.path.dirname(os.path.abspath(directory))
+    base = load_checkpoint(os.path.join(beside, manifest["base"])) if manifest.get("base") else {}
     pieces = collections.defaultdict(dict)
     for name in [variable["name"] for variable in manifest.get("layout", {}).get("variables", [])]:
         pieces[name] = {}
     for file in [entry["name"] for entry in manifest["files"]]:
         for name, rows in safetensors.numpy.load_file(os.path.join(directory, file)).items():
             tensor, _, row_range = name.rpartition("/rows_")
-            pieces[tensor][int(row_range.split("_")[0])] = rows
-    tensors = {tensor: rows[0] if rows[0].ndim == 0 else np.concatenate([rows[begin] for begin in sorted(rows)])
-               for tensor, rows in pieces.items() if rows}
+            pieces[tensor][tuple(int(row) for row in row_range.split("_"))] = rows
+    tensors = {}
+    for tensor in [name for name, rows in pieces.items() if rows and not name.endswith(("@changed_rows", "@removed_keys"))]:
+        rows = [_with_base(tensor, piece, pieces, base) for piece in sorted(pieces[tensor])]
+        tensors[tensor] = rows[0] if rows[0].ndim == 0 else np.concatenate(rows)
     tensors.update(_learned_moments(manifest))
     return tensors
+
+
+def _with_base(tensor, piece, pieces, base):
+    """The rows of a piece. An increment may have only those that have changed: then the base has the others."""
+    variable, _, slot = tensor.partition("@")
+    changed = pieces.get(variable + "@changed_rows", {}).get(piece)
+    removed = pieces.get(variable + "@removed_keys", {}).get(piece)
+    if changed is not None:
+        rows = base[tensor][piece[0]:piece[1]].copy()
+        rows[changed - piece[0]] = pieces[tensor][piece]
+        return rows
+    if removed is None or slot in ("counted_keys", "counts", "counted"):
+        return pieces[tensor][piece]
+    before = base[variable + "@keys"]
+    row = _row_of_key(before)
+    stays = (row >= piece[0]) & (row < piece[1]) & ~np.isin(before, removed) & ~np.isin(before, pieces[variable + "@keys"][piece])
+    return np.concatenate([base[tensor][stays], pieces[tensor][piece]])
+
+
+def _row_of_key(keys):
+    """The row of each key of a table without bounds, as in common/tensor/table_rows.h."""
+    mask, shift = np.uint64(2**62 - 1), np.uint64(32)
+    row = keys.astype(np.uint64) & mask
+    for factor in (0xbf58476d1ce4e5b9, 0x94d049bb133111eb):
+        row = (row ^ (row >> shift)) * np.uint64(factor) & mask
+    return row ^ (row >> shift)
 
 
 def _learned_moments(manifest):
