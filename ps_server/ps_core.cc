@@ -397,7 +397,7 @@ void PsCore::OnSnapshot(const Asker& asker, const v1::TakeSnapshot& take) {
   } else {
     status = CheckSnapshotDirectory(job->directory);
     if (status.ok()) {
-      status = TakeSnapshot(*tablets, take.averages(), job.get(), taken.mutable_snapshot_taken());
+      status = TakeSnapshot(*tablets, take, job.get(), taken.mutable_snapshot_taken());
     }
   }
   MutexLock lock(&mu_);
@@ -435,13 +435,19 @@ absl::Status PsCore::CheckSnapshotDirectory(const std::string& directory) {
       directory, checkpoint_dir_);
 }
 
-absl::Status PsCore::TakeSnapshot(const TabletSet& tablets, bool averages, SnapshotJob* job,
-                                  v1::SnapshotTaken* taken) {
+absl::Status PsCore::TakeSnapshot(const TabletSet& tablets, const v1::TakeSnapshot& take,
+                                  SnapshotJob* job, v1::SnapshotTaken* taken) {
+  SnapshotRequest request;
+  request.checkpoint = take.directory().substr(take.directory().rfind('/') + 1);
+  // Averages change without updates of their rows.
+  if (!take.averages()) request.base = take.base();
+  request.increments = take.increments() && !take.averages();
   for (const auto& tablet : tablets.tablets) {
-    COHORT_ASSIGN_OR_RETURN(TabletSnapshot snapshot,
-                            tablet->Snapshot(tablets.watermark.load(std::memory_order_acquire)));
+    COHORT_ASSIGN_OR_RETURN(
+        TabletSnapshot snapshot,
+        tablet->Snapshot(tablets.watermark.load(std::memory_order_acquire), request));
     *taken->add_tablets() = *snapshot.cut;
-    if (averages) snapshot.TakeAverages();
+    if (take.averages()) snapshot.TakeAverages();
     job->tablets.push_back(std::move(snapshot));
   }
   return absl::OkStatus();

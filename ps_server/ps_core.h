@@ -173,8 +173,8 @@ class PsCore {
   // Error: InvalidArgument if it does not lie in the checkpoint directory of the chief.
   absl::Status CheckSnapshotDirectory(const std::string& directory);
   // `averages`: those of variables become their values. Errors: those of Tablet::Snapshot.
-  static absl::Status TakeSnapshot(const TabletSet& tablets, bool averages, SnapshotJob* job,
-                                   v1::SnapshotTaken* taken);
+  static absl::Status TakeSnapshot(const TabletSet& tablets, const v1::TakeSnapshot& take,
+                                   SnapshotJob* job, v1::SnapshotTaken* taken);
   // Waits until a close may copy what a snapshot still needs.
   void AwaitRoomToClose();
   void WriteSnapshot(const Asker& asker, const std::shared_ptr<SnapshotJob>& job);

@@ -513,7 +513,7 @@ absl::Status CoordinatorCore::RollBack(const v1::Manifest* manifest, const std::
   COHORT_ASSIGN_OR_RETURN(RollbackTarget target,
                           variables_.PlanRollback(manifest, path, scheduler_.reserved_end()));
   DropCut();
-  cut_.ForgetFinish();
+  cut_.ForgetCommitted();
   if (manifest != nullptr) cut_.SkipTo(manifest->cut() + 1);
   v1::LearningRates rates =
       RatesAfterRollback(target.chief.learning_rates(), steps_.rates().rates());

@@ -49,6 +49,12 @@ bool Cut::drained(size_t training_in_flight, int64_t now_us) const {
   return state_ == State::kDraining && (training_in_flight == 0 || now_us >= deadline_us_);
 }
 
+// The last checkpoint of a job is copied and exported, so it has all rows.
+std::string Cut::Base() const {
+  const bool full = manifest_.finished() || increments_ + 1 >= options_->full_every;
+  return full ? "" : committed_;
+}
+
 void Cut::Snapshot(v1::Manifest manifest, int64_t now_us) {
   manifest_ = std::move(manifest);
   Enter(State::kSnapshotting, now_us, options_->snapshot_deadline_us);
@@ -56,6 +62,9 @@ void Cut::Snapshot(v1::Manifest manifest, int64_t now_us) {
   message.mutable_snapshot()->set_cut(manifest_.cut());
   message.mutable_snapshot()->set_timeline(manifest_.timeline());
   message.mutable_snapshot()->set_directory(directory_);
+  base_ = Base();
+  message.mutable_snapshot()->set_base(base_);
+  message.mutable_snapshot()->set_increments(options_->full_every > 1);
   message.mutable_snapshot()->set_averages(manifest_.finished() && options_->ends_with_averages);
   for (size_t i = 0; i < requests_.size(); ++i) {
     requests_[i] = outbox_->AskPs(static_cast<int>(i), message);
@@ -114,6 +123,10 @@ bool Cut::OnPsMessage(int ps, const v1::PsToChief& message, int64_t now_us) {
 
 void Cut::Write() {
   Enter(State::kCommitting, now_us_, options_->commit_deadline_us);
+  const bool increment =
+      std::ranges::any_of(manifest_.files(), [](const auto& file) { return file.increment(); });
+  manifest_.set_base(increment ? base_ : "");
+  manifest_.set_increments(increment ? increments_ + 1 : 0);
   COHORT_CRASH_POINT("chief.cut.shards_written");
   outbox_->effects()->WriteManifest(manifest_);
 }
@@ -126,6 +139,8 @@ bool Cut::OnManifestWritten(uint64_t cut, const absl::Status& status, const std:
   }
   COHORT_CRASH_POINT("chief.cut.manifest_written");
   finish_committed_ = manifest_.finished();
+  committed_ = directory_.substr(directory_.rfind('/') + 1);
+  increments_ = manifest_.increments();
   Enter(State::kJournaling, now_us_, options_->commit_deadline_us);
   v1::JournalRecord record;
   record.mutable_cut()->set_cut(manifest_.cut());

@@ -81,8 +81,11 @@ class Cut {
   void LoseServer(const absl::Status& why);
   // Edge (7).
   void Abandon(const absl::Status& why);
-  // A rollback begins: after it the job is not finished.
-  void ForgetFinish() { finish_committed_ = false; }
+  // A rollback begins: after it the job is not finished, and the next checkpoint has all rows.
+  void ForgetCommitted() {
+    finish_committed_ = false;
+    committed_.clear();
+  }
 
  private:
   bool AllDone(const std::vector<bool>& done) const;
@@ -91,6 +94,8 @@ class Cut {
   void Enter(State state, int64_t now_us, int64_t limit_us);
   // Training closures may be dispatched again.
   void Release(int64_t now_us);
+  // The checkpoint that this one may be an increment of; "": it has all rows.
+  std::string Base() const;
   void Write();
   void Finish(const absl::Status& status);
 
@@ -99,6 +104,10 @@ class Cut {
   uint64_t next_number_ = 0;
   CutCounters counters_;
   bool finish_committed_ = false;
+  // The newest checkpoint that this chief has committed since it started or rolled back, and how
+  // many increments there are up to it. Only its servers know what has changed since then.
+  std::string committed_;
+  uint32_t increments_ = 0;
 
   // The newest cut.
   State state_ = State::kIdle;
@@ -113,6 +122,7 @@ class Cut {
   std::vector<bool> written_;
   std::vector<ProgressWatch> progress_;  // with writing, by ps
   v1::Manifest manifest_;
+  std::string base_;
   uint64_t record_ = 0;
 };
 

@@ -98,7 +98,7 @@ TEST_CASE("a cut asks every server, then commits, then journals") {
   CHECK(c.cut.state() == Cut::State::kIdle);
   CHECK(c.world.cuts_done == std::vector<absl::Status>{absl::OkStatus()});
   CHECK(c.cut.counters().cuts == 1);
-  c.cut.ForgetFinish();
+  c.cut.ForgetCommitted();
   CHECK(!c.cut.finish_committed());
 }
 
@@ -136,6 +136,52 @@ TEST_CASE("the last snapshot has averages, unless the job ends with other weight
   cut.Begin(finished, /*timeline=*/1, c.context.now_us);
   cut.Snapshot(cut.manifest(), c.context.now_us);
   CHECK(c.sent_to_ps(0)[0].snapshot().averages() == (finished && ends_with_averages));
+}
+
+TEST_CASE("a cut names the last committed checkpoint as its base, and each n-th has all rows") {
+  Cutting c;
+  CoreOptions options = c.context.options;
+  options.full_every = 3;
+  Cut cut(&options, &c.outbox);
+  // Returns the base that the servers are asked for. `increment`: server 1 writes one.
+  const auto take = [&](bool commits, bool increment, bool finished = false) {
+    cut.Begin(finished, /*timeline=*/1, c.context.now_us);
+    cut.Snapshot(cut.manifest(), c.context.now_us);
+    const v1::TakeSnapshot asked = c.sent_to_ps(0).back().snapshot();
+    CHECK(asked.increments());
+    for (int ps = 0; ps < 2; ++ps) {
+      CHECK(c.sent_to_ps(ps).back().snapshot().base() == asked.base());
+      v1::PsToChief taken, written;
+      taken.mutable_snapshot_taken()->set_cut(cut.number());
+      REQUIRE(cut.OnPsMessage(ps, taken, c.context.now_us));
+      written.mutable_snapshot_written()->set_cut(cut.number());
+      written.mutable_snapshot_written()->add_files()->set_increment(increment && ps == 1);
+      REQUIRE(cut.OnPsMessage(ps, written, c.context.now_us));
+    }
+    if (commits) {
+      REQUIRE(cut.OnManifestWritten(cut.number(), absl::OkStatus(), "path"));
+      cut.OnJournaled(UINT64_MAX);
+    } else {
+      cut.Abandon(Unavailable("the storage does not answer"));
+    }
+    return asked.base();
+  };
+  CHECK(take(true, false).empty());
+  CHECK(take(false, true) == "ckpt-1-1-0");
+  CHECK(take(true, true) == "ckpt-1-1-0");
+  CHECK(cut.manifest().base() == "ckpt-1-1-0");
+  CHECK(cut.manifest().increments() == 1);
+  CHECK(take(true, true) == "ckpt-1-1-2");
+  CHECK(cut.manifest().increments() == 2);
+  CHECK(take(true, false).empty());
+  // The servers have written all rows: the checkpoint needs no other.
+  CHECK(take(true, false) == "ckpt-1-1-4");
+  CHECK(cut.manifest().base().empty());
+  CHECK(take(true, true) == "ckpt-1-1-5");
+  CHECK(take(true, false, /*finished=*/true).empty());
+  CHECK(take(true, true) == "ckpt-1-1-7");
+  cut.ForgetCommitted();  // a rollback
+  CHECK(take(true, false).empty());
 }
 
 TEST_CASE("a cut that fails lets dispatch continue, and the servers drop their snapshots") {

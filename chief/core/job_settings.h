@@ -85,6 +85,7 @@ struct JobSettings : ModeSettings {
   double server_grace_s = 30;
   // The last checkpoint has the averages of variables (use_ema) as their values.
   bool ends_with_averages = true;
+  uint32_t full_every = 1;     // each n-th checkpoint has all rows, the others those that changed
   double cut_deadline_s = 10;  // then closures in flight enter the cut as pending
 
   int64_t closure_timeout_us() const { return MicrosFromSeconds(closure_timeout_s); }

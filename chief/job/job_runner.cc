@@ -681,6 +681,7 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
   options.ends_with_averages = UsesOfAveragesIn(spec).last_checkpoint;
   options.cut_deadline_s = spec.checkpoint().cut_deadline_s();
   options.max_to_keep = spec.checkpoint().max_to_keep();
+  options.full_every = spec.checkpoint().full_every();
   options.interrupt = &interrupted_;
   options.clock = options_.clock;
   options.log = options_.log;

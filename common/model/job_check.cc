@@ -516,6 +516,7 @@ class Checker {
   absl::Status CheckCheckpoint() const {
     const v1::CheckpointSpec& checkpoint = job_.checkpoint();
     COHORT_RETURN_IF_ERROR(Positive("checkpoint.max_to_keep", checkpoint.max_to_keep()));
+    COHORT_RETURN_IF_ERROR(Positive("checkpoint.full_every", checkpoint.full_every()));
     COHORT_RETURN_IF_ERROR(
         Seconds("checkpoint.cut_deadline_s", checkpoint.cut_deadline_s(), Zero::kRefused));
     COHORT_RETURN_IF_ERROR(

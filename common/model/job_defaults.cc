@@ -40,6 +40,7 @@ void SetJobDefaults(v1::JobSpec* job) {
   strategy->set_closure_timeout_s(600);
   v1::CheckpointSpec* checkpoint = job->mutable_checkpoint();
   checkpoint->set_max_to_keep(3);
+  checkpoint->set_full_every(1);
   checkpoint->set_cut_deadline_s(10);
   job->mutable_evaluate()->set_by_closures(true);
 }

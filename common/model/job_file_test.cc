@@ -454,7 +454,8 @@ const Case kCases[] = {
     {"placement: balanced", "mode: asink"},
     {"placement: balanced", "closures_per_step: 3"},
     {"placement: balanced", "replicas: 2"},
-    {"{directory: c}", "{directory: c, incremental: true}"},
+    {"{directory: c}", "{directory: c, save_best_only: true}"},
+    {"{directory: c}", "{full_every: 0}"},
     {"name: demo", "name: a/b"},
     // What is missing, out of range, or contradictory.
     {"units: 8, ", ""},
@@ -750,7 +751,7 @@ TEST_CASE("names that Keras and other strategies have are distinguished from a t
       {"placement: balanced", "{}: 1", {"replicas", "device", "devices", "gpus", "tls", "trace"}},
       {"activation: relu", "{}: 1", {"lora_rank", "quantization_config"}},
       {"metrics: [accuracy]", "{}: 1", {"jit_compile"}},
-      {"{directory: c}", "{{directory: c, {}: 1}}", {"incremental", "save_best_only"}},
+      {"{directory: c}", "{{directory: c, {}: 1}}", {"save_best_only"}},
   };
   for (const auto& c : cases) {
     for (const std::string_view name : c.names) {

@@ -14,7 +14,7 @@ struct Names {
 constexpr Names kPlannedNames[] = {
     {"key",
      "all_reduce collective collectives cuda device "
-     "devices export gpu gpus hash_table incremental jit_compile replicas "
+     "devices export gpu gpus hash_table jit_compile replicas "
      "save_best_only tls trace"},
 };
 

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -124,24 +125,90 @@ constexpr int kUpdated = -3;
 constexpr int kCountedKeys = -4;  // and these, for each row that is not admitted
 constexpr int kCounts = -5;
 constexpr int kCounted = -6;
+constexpr int kChangedRows = -7;  // an increment: these of a dense range
+constexpr int kRemovedKeys = -8;  // and these of a table
 
+// Above this part of a shard's places, an increment has all of its rows: it is hardly larger, and
+// its base may have fewer.
+constexpr double kMostChanged = 0.75;
+
+// One number for each item.
 bool IsOfTable(int slot) { return slot <= kKeys; }
 
-// The rows of a table that exist at the clock of the snapshot, ascending: (row, place).
-std::vector<std::pair<int64_t, int64_t>> SortedRows(const ShardSnapshot& shard) {
+// What the file has of a shard.
+struct ShardPlan {
+  ShardSnapshot* shard = nullptr;
+  bool by_rows = false;          // the file has single rows, not blocks: a table, or an increment
+  std::vector<int64_t> places;   // by_rows: where they lie, in the order of the rows
+  std::vector<int64_t> removed;  // an increment of a table: the rows that are gone, ascending
+  std::vector<std::pair<int64_t, RowCount>> counts;  // a table: rows that are not admitted
+
+  bool increment() const { return shard->changes != nullptr; }
+};
+
+// True if most places of a shard have changed.
+bool MostChanged(const ShardSnapshot& shard) {
+  int64_t places = 0;
+  int64_t changed = 0;
+  for (const ShardBlock& block : shard.blocks) places += block.rows;
+  for (const std::vector<uint64_t>& bits : shard.changes->blocks) {
+    for (const uint64_t word : bits) changed += std::popcount(word);
+  }
+  return static_cast<double>(changed) > kMostChanged * static_cast<double>(places);
+}
+
+// The rows of a table that go into the file, ascending: (row, place). They exist at the clock of
+// the snapshot. Adds rows that have only become too old since the base to `gone`.
+std::vector<std::pair<int64_t, int64_t>> SortedRows(const ShardSnapshot& shard,
+                                                    std::vector<int64_t>* gone) {
   std::vector<std::pair<int64_t, int64_t>> rows;
-  for (const ShardBlock& block : shard.blocks) {
+  for (size_t b = 0; b < shard.blocks.size(); ++b) {
+    const ShardBlock& block = shard.blocks[b];
+    const bool unchanged = shard.changes != nullptr && !shard.changes->HasAny(b);
+    if (unchanged && shard.rules->evict_after == 0) continue;
     const auto* const names = reinterpret_cast<const int64_t*>(block.names->data());
     const auto* const clocks =
         block.clocks ? reinterpret_cast<const uint64_t*>(block.clocks->data()) : nullptr;
     for (int64_t i = 0; i < block.rows; ++i) {
       if (names[i] < 0) continue;
-      if (clocks != nullptr && shard.rules->IsGone(clocks[i], shard.clock)) continue;
+      if (clocks != nullptr && shard.rules->IsGone(clocks[i], shard.clock)) {
+        const bool in_base =
+            shard.changes != nullptr && !shard.rules->IsGone(clocks[i], shard.changes->clock);
+        if (in_base) gone->push_back(names[i]);
+        continue;
+      }
+      if (shard.changes != nullptr && !shard.changes->Has(b, i)) continue;
       rows.emplace_back(names[i], block.row_begin + i);
     }
   }
   std::ranges::sort(rows);
   return rows;
+}
+
+void PlanTable(ShardPlan* plan) {
+  std::vector<int64_t> gone;
+  const auto rows = SortedRows(*plan->shard, &gone);
+  plan->places.reserve(rows.size());
+  for (const auto& [row, place] : rows) plan->places.push_back(place);
+  if (!plan->increment()) return;
+  const std::vector<int64_t>& removed = plan->shard->changes->removed;
+  gone.insert(gone.end(), removed.begin(), removed.end());
+  std::ranges::sort(gone);
+  for (const int64_t row : gone) {
+    if (!plan->removed.empty() && plan->removed.back() == row) continue;
+    // One that exists again is among those that have changed.
+    const auto again = std::ranges::lower_bound(rows, row, {}, &std::pair<int64_t, int64_t>::first);
+    if (again == rows.end() || again->first != row) plan->removed.push_back(row);
+  }
+}
+
+void PlanRange(ShardPlan* plan) {
+  for (size_t b = 0; b < plan->shard->blocks.size(); ++b) {
+    const ShardBlock& block = plan->shard->blocks[b];
+    for (int64_t i = 0; i < block.rows; ++i) {
+      if (plan->shard->changes->Has(b, i)) plan->places.push_back(block.row_begin + i);
+    }
+  }
 }
 
 // The rows that are counted and not gone at the clock of the snapshot, ascending.
@@ -156,21 +223,23 @@ std::vector<std::pair<int64_t, RowCount>> SortedCounts(const ShardSnapshot& shar
   return rows;
 }
 
-// Calls visit(shard, slot) for every tensor of the job in the order of the file.
-template <typename Visit>
-absl::Status ForEachTensor(SnapshotJob* job, const Visit& visit) {
+std::vector<ShardPlan> PlanShards(SnapshotJob* job) {
+  std::vector<ShardPlan> plans;
   for (TabletSnapshot& tablet : job->tablets) {
     for (ShardSnapshot& shard : tablet.shards) {
       if (shard.info->rows == 0) continue;
-      for (int slot = shard.info->is_table() ? kCounted : kValues;
-           slot < static_cast<int>(shard.info->slots.size()); ++slot) {
-        if (slot == kUpdated && !shard.rules->needs_clocks()) continue;
-        if (slot <= kCountedKeys && shard.rules->min_count < 2) continue;
-        COHORT_RETURN_IF_ERROR(visit(shard, slot));
+      ShardPlan& plan = plans.emplace_back(ShardPlan{.shard = &shard});
+      if (plan.increment() && MostChanged(shard)) shard.changes = nullptr;
+      plan.by_rows = shard.info->is_table() || plan.increment();
+      if (shard.info->is_table()) {
+        PlanTable(&plan);
+        if (shard.rules->min_count > 1) plan.counts = SortedCounts(shard);
+      } else if (plan.increment()) {
+        PlanRange(&plan);
       }
     }
   }
-  return absl::OkStatus();
+  return plans;
 }
 
 // The dims of `rows` rows of a variable, or of one of its slots.
@@ -180,8 +249,32 @@ Dims DimsOf(const ShardInfo& info, int slot, uint64_t rows) {
   return dims;
 }
 
-SafetensorsWriter::Entry EntryOf(const ShardSnapshot& shard, int slot) {
-  const ShardInfo& info = *shard.info;
+// The tensors of a shard in the order of the file.
+std::vector<int> TensorsOf(const ShardPlan& plan) {
+  const ShardSnapshot& shard = *plan.shard;
+  std::vector<int> tensors;
+  if (shard.info->is_table()) {
+    if (plan.increment()) tensors.push_back(kRemovedKeys);
+    if (shard.rules->min_count > 1) {
+      tensors.insert(tensors.end(), {kCounted, kCounts, kCountedKeys});
+    }
+    if (shard.rules->needs_clocks()) tensors.push_back(kUpdated);
+    tensors.push_back(kKeys);
+  } else if (plan.increment()) {
+    tensors.push_back(kChangedRows);
+  }
+  for (int s = kValues; s < static_cast<int>(shard.info->slots.size()); ++s) tensors.push_back(s);
+  return tensors;
+}
+
+size_t ItemsOf(const ShardPlan& plan, int slot) {
+  if (slot == kRemovedKeys) return plan.removed.size();
+  if (slot == kCountedKeys || slot == kCounts || slot == kCounted) return plan.counts.size();
+  return plan.by_rows ? plan.places.size() : static_cast<size_t>(plan.shard->info->rows);
+}
+
+SafetensorsWriter::Entry EntryOf(const ShardPlan& plan, int slot) {
+  const ShardInfo& info = *plan.shard->info;
   ShardTensorName name;
   name.variable = info.variable;
   if (slot >= 0) name.slot = info.slots[static_cast<size_t>(slot)].name;
@@ -190,18 +283,16 @@ SafetensorsWriter::Entry EntryOf(const ShardSnapshot& shard, int slot) {
   if (slot == kCountedKeys) name.slot = kCountedKeysSlot;
   if (slot == kCounts) name.slot = kCountsSlot;
   if (slot == kCounted) name.slot = kCountedSlot;
+  if (slot == kChangedRows) name.slot = kChangedRowsSlot;
+  if (slot == kRemovedKeys) name.slot = kRemovedKeysSlot;
   name.row_begin = static_cast<uint64_t>(info.row_begin);
   name.row_end = static_cast<uint64_t>(info.row_begin + info.rows);
-  if (info.is_table()) {
-    const size_t rows =
-        slot <= kCountedKeys ? SortedCounts(shard).size() : SortedRows(shard).size();
-    if (IsOfTable(slot)) return {name.ToString(), DType::kInt64, {static_cast<int64_t>(rows)}};
-    return {name.ToString(), info.dtype, DimsOf(info, slot, rows)};
-  }
-  return {name.ToString(), info.dtype, DimsOf(info, slot, static_cast<uint64_t>(info.rows))};
+  const size_t items = ItemsOf(plan, slot);
+  if (IsOfTable(slot)) return {name.ToString(), DType::kInt64, {static_cast<int64_t>(items)}};
+  return {name.ToString(), info.dtype, DimsOf(info, slot, items)};
 }
 
-absl::Status WriteTensor(SnapshotJob* job, ShardSnapshot* shard, int slot,
+absl::Status WriteBlocks(SnapshotJob* job, ShardSnapshot* shard, int slot,
                          SafetensorsWriter* writer) {
   for (ShardBlock& block : shard->blocks) {
     if (job->cancelled.load(std::memory_order_relaxed)) {
@@ -223,6 +314,11 @@ absl::Status WriteTensor(SnapshotJob* job, ShardSnapshot* shard, int slot,
   return absl::OkStatus();
 }
 
+// All blocks but the last have the same number of places.
+const ShardBlock& BlockOf(const ShardSnapshot& shard, int64_t place) {
+  return shard.blocks[static_cast<size_t>(place / shard.blocks.front().rows)];
+}
+
 // Writes `count` items, which `copy`(index, to) gathers, in pieces.
 absl::Status WriteItems(SnapshotJob* job, size_t count, size_t bytes, SafetensorsWriter* writer,
                         absl::FunctionRef<void(size_t, uint8_t*)> copy) {
@@ -241,44 +337,43 @@ absl::Status WriteItems(SnapshotJob* job, size_t count, size_t bytes, Safetensor
   return absl::OkStatus();
 }
 
-absl::Status WriteCounts(SnapshotJob* job, const ShardSnapshot& shard, int slot,
-                         SafetensorsWriter* writer) {
-  const auto rows = SortedCounts(shard);
-  return WriteItems(job, rows.size(), sizeof(int64_t), writer, [&](size_t i, uint8_t* to) {
-    const auto& [row, count] = rows[i];
-    const int64_t number = slot == kCountedKeys ? KeyOfRow(shard.info->row_begin + row)
-                           : slot == kCounts    ? static_cast<int64_t>(count.count)
-                                                : static_cast<int64_t>(count.updated);
-    std::memcpy(to, &number, sizeof(number));
-  });
+// Copies item `index` of a tensor that has one number for each.
+void CopyNumber(const ShardPlan& plan, int slot, size_t index, uint8_t* to) {
+  const ShardSnapshot& shard = *plan.shard;
+  const int64_t begin = shard.info->row_begin;
+  const auto set = [to](int64_t number) { std::memcpy(to, &number, sizeof(number)); };
+  if (slot == kRemovedKeys) return set(KeyOfRow(begin + plan.removed[index]));
+  if (slot == kCountedKeys) return set(KeyOfRow(begin + plan.counts[index].first));
+  if (slot == kCounts) return set(static_cast<int64_t>(plan.counts[index].second.count));
+  if (slot == kCounted) return set(static_cast<int64_t>(plan.counts[index].second.updated));
+  const int64_t place = plan.places[index];
+  if (slot == kChangedRows) return set(begin + place);
+  const ShardBlock& block = BlockOf(shard, place);
+  const BufferRef& numbers = slot == kKeys ? block.names : block.clocks;
+  const int64_t number = reinterpret_cast<const int64_t*>(numbers->data())[place - block.row_begin];
+  set(slot == kKeys ? KeyOfRow(begin + number) : number);
 }
 
-// The blocks stay until all tensors are written.
-absl::Status WriteTable(SnapshotJob* job, const ShardSnapshot& shard, int slot,
-                        SafetensorsWriter* writer) {
-  if (slot <= kCountedKeys) return WriteCounts(job, shard, slot, writer);
-  const auto rows = SortedRows(shard);
-  const ShardInfo& info = *shard.info;
-  const size_t bytes = IsOfTable(slot) ? sizeof(int64_t)
-                       : slot >= 0     ? info.stored_row_bytes(static_cast<size_t>(slot))
-                                       : info.row_bytes();
-  return WriteItems(job, rows.size(), bytes, writer, [&](size_t i, uint8_t* to) {
-    const auto& [row, place] = rows[i];
-    if (slot == kKeys) {
-      const int64_t key = KeyOfRow(shard.info->row_begin + row);
-      std::memcpy(to, &key, sizeof(key));
+absl::Status WriteTensor(SnapshotJob* job, const ShardPlan& plan, int slot,
+                         SafetensorsWriter* writer) {
+  if (IsOfTable(slot)) {
+    return WriteItems(job, ItemsOf(plan, slot), sizeof(int64_t), writer,
+                      [&](size_t i, uint8_t* to) { CopyNumber(plan, slot, i, to); });
+  }
+  if (!plan.by_rows) return WriteBlocks(job, plan.shard, slot, writer);
+  const ShardInfo& info = *plan.shard->info;
+  const size_t bytes =
+      slot >= 0 ? info.stored_row_bytes(static_cast<size_t>(slot)) : info.row_bytes();
+  return WriteItems(job, plan.places.size(), bytes, writer, [&](size_t i, uint8_t* to) {
+    const ShardBlock& block = BlockOf(*plan.shard, plan.places[i]);
+    const auto at = static_cast<size_t>(plan.places[i] - block.row_begin);
+    if (slot == kValues) {
+      std::memcpy(to, block.values->data() + at * bytes, bytes);
       return;
     }
-    // All blocks have the same number of places.
-    const ShardBlock& block = shard.blocks[static_cast<size_t>(place / shard.blocks.front().rows)];
-    const auto at = static_cast<size_t>(place - block.row_begin);
-    if (slot >= 0) {
-      const auto s = static_cast<size_t>(slot);
-      const uint8_t* const from = block.slots[slot]->data() + at * info.slot_row_bytes(s);
-      return GiveStored(info.slots[s], info.dtype, from, {to, bytes});
-    }
-    const BufferRef& buffer = slot == kUpdated ? block.clocks : block.values;
-    std::memcpy(to, buffer->data() + at * bytes, bytes);
+    const auto s = static_cast<size_t>(slot);
+    const uint8_t* const from = block.slots[slot]->data() + at * info.slot_row_bytes(s);
+    GiveStored(info.slots[s], info.dtype, from, {to, bytes});
   });
 }
 
@@ -297,11 +392,12 @@ absl::Status MakeCheckpointDirectory(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<std::vector<v1::SnapshotFile>> CheckpointStore::Write(SnapshotJob* job) {
+  std::vector<ShardPlan> plans = PlanShards(job);
   std::vector<SafetensorsWriter::Entry> entries;
-  COHORT_RETURN_IF_ERROR(ForEachTensor(job, [&](const ShardSnapshot& shard, int slot) {
-    entries.push_back(EntryOf(shard, slot));
-    return absl::OkStatus();
-  }));
+  for (const ShardPlan& plan : plans) {
+    for (const int slot : TensorsOf(plan)) entries.push_back(EntryOf(plan, slot));
+    if (plan.increment()) job->ReleaseUnchanged(plan.shard);
+  }
   std::vector<v1::SnapshotFile> files;
   if (entries.empty()) return files;
   COHORT_RETURN_IF_ERROR(MakeCheckpointDirectory(job->directory));
@@ -310,10 +406,15 @@ absl::StatusOr<std::vector<v1::SnapshotFile>> CheckpointStore::Write(SnapshotJob
   COHORT_ASSIGN_OR_RETURN(std::unique_ptr<SafetensorsWriter> writer,
                           SafetensorsWriter::Create(JoinPath(job->directory, file.name()), entries,
                                                     {{"cohort", "shards"}}));
-  COHORT_RETURN_IF_ERROR(ForEachTensor(job, [&](ShardSnapshot& shard, int slot) {
-    if (shard.info->is_table()) return WriteTable(job, shard, slot, writer.get());
-    return WriteTensor(job, &shard, slot, writer.get());
-  }));
+  for (ShardPlan& plan : plans) {
+    for (const int slot : TensorsOf(plan)) {
+      COHORT_RETURN_IF_ERROR(WriteTensor(job, plan, slot, writer.get()));
+    }
+    if (plan.increment()) file.set_increment(true);
+    // Those that were written by rows have stayed so far.
+    job->Release(plan.shard);
+    plan = {};
+  }
   for (const TabletSnapshot& tablet : job->tablets) file.add_tablets(tablet.cut->tablet());
   job->DropAll();
   COHORT_ASSIGN_OR_RETURN(const SafetensorsWriter::Result result,

@@ -168,10 +168,11 @@ bool Shard::Apply(std::span<const PushEntryView> entries, double weight, uint64_
   return non_finite;
 }
 
-ShardSnapshot Shard::Snapshot() {
+ShardSnapshot Shard::Snapshot(const SnapshotRequest* request) {
   ShardSnapshot snapshot;
   snapshot.info = info_;
   snapshot.blocks = blocks_.Snapshot();
+  if (request != nullptr) snapshot.changes = blocks_.TakeChanges(*request, clock_);
   if (!table_.has_value()) return snapshot;
   snapshot.rules = table_->rules();
   snapshot.counts = table_->counts();

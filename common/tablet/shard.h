@@ -34,6 +34,8 @@ struct ShardSnapshot {
   std::optional<TableRules> rules;
   TableRows::AllCounts counts;
   uint64_t clock = 0;
+  // The checkpoint is an increment: of this shard it has only these rows. Null: all rows.
+  std::shared_ptr<const RowChanges> changes;
 };
 
 // A contiguous range of a variable's rows with its optimizer slots: all of them, or those of a
@@ -83,7 +85,8 @@ class Shard {
 
   // The memory of values and slots.
   uint64_t bytes() const { return static_cast<uint64_t>(blocks_.rows()) * info_->held_row_bytes(); }
-  ShardSnapshot Snapshot();
+  // With `request`: for a checkpoint, which may be an increment.
+  ShardSnapshot Snapshot(const SnapshotRequest* request = nullptr);
   // The memory that these entries, which have passed CheckPush, would take because a snapshot
   // shares what they change. No entries: a sum of all rows.
   uint64_t BytesToCopy(std::span<const PushEntryView> entries) const;

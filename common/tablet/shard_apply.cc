@@ -299,7 +299,7 @@ void ShardApply::ApplyOnlyKeys(std::span<const int64_t> keys, const uint8_t* val
       size_t next = at + 1;
       while (next < end && next < at + kRowsAtOnce && keys[next] < block_end) ++next;
       ApplyRowsOf(*block, keys.subspan(at, next - at), values + at * info_.row_bytes(),
-                  blocks_->TargetInPlace(block));
+                  blocks_->TargetInPlace(block, keys.subspan(at, next - at)));
       at = next;
     }
   });
@@ -327,7 +327,9 @@ void ShardApply::UpdateElements(const PushEntryView& entry, int64_t begin, int64
     ShardBlock* block = blocks_->MutableBlockOf(at / info_.row_elements);
     const int64_t block_begin = block->row_begin * info_.row_elements;
     const int64_t count = std::min(end, block_begin + block->rows * info_.row_elements) - at;
-    uint8_t* to = blocks_->MakeWritable(block) + (at - block_begin) * element;
+    const int64_t first = at / info_.row_elements;
+    const int64_t rows = (at + count + info_.row_elements - 1) / info_.row_elements - first;
+    uint8_t* to = blocks_->MakeWritable(block, first, rows) + (at - block_begin) * element;
     const uint8_t* from = values + (at - begin) * element;
     switch (info_.dtype) {
       case DType::kFloat32:

@@ -110,6 +110,16 @@ void ShardBlocks::AddBlock() {
   std::memset(block.names->data(), 0xFF, block.names->size());
   rows_ = block.row_begin + block.rows;
   blocks_.push_back(std::move(block));
+  changed_.AddBlock();
+}
+
+void ShardBlocks::SetRowAt(int64_t place, int64_t row) {
+  ShardBlock* const block = MutableBlockOf(place);
+  if (const int64_t before = RowAt(place); changed_.active() && before >= 0 && before != row) {
+    changed_.NoteRemoved(before);
+  }
+  NoteChange(*block, place, 1);
+  SetAt(&block->names, place, row);
 }
 
 void ShardBlocks::SetAt(BufferRef* numbers, int64_t place, int64_t value) {
@@ -124,6 +134,7 @@ void ShardBlocks::SetClockAt(int64_t place, uint64_t clock) {
     block->clocks = pool_->Allocate(block->names->size());
     std::memset(block->clocks->data(), 0, block->clocks->size());
   }
+  NoteChange(*block, place, 1);
   SetAt(&block->clocks, place, static_cast<int64_t>(clock));
 }
 
@@ -157,6 +168,7 @@ void ShardBlocks::BeginWhole() {
 
 absl::Status ShardBlocks::Fill(Filler fill) {
   for (ShardBlock& block : blocks_) {
+    NoteChange(block);
     absl::Status filled =
         fill(-1, block.row_begin, block.rows, {block.values->data(), block.values->size()});
     for (size_t s = 0; s < info_->slots.size() && filled.ok(); ++s) {
@@ -220,6 +232,7 @@ void ShardBlocks::ForEachPart(size_t items, size_t item_bytes,
 }
 
 UpdateTarget ShardBlocks::TargetOf(const ShardBlock& block, ShardBlock* fresh) {
+  NoteChange(block);
   const auto writable = [this](const BufferRef& buffer, BufferRef* copy) {
     if (*copy) {
       if (!buffer.unique()) copied_.fetch_add(1, std::memory_order_relaxed);
@@ -259,15 +272,21 @@ BufferRef ShardBlocks::CopyOf(const BufferRef& buffer) {
   return copy;
 }
 
-uint8_t* ShardBlocks::MakeWritable(ShardBlock* block) {
+uint8_t* ShardBlocks::WritableValues(ShardBlock* block) {
   if (!block->values.unique()) TakeValues(block, CopyOf(block->values));
   return block->values->data();
 }
 
-UpdateTarget ShardBlocks::TargetInPlace(ShardBlock* block) {
+uint8_t* ShardBlocks::MakeWritable(ShardBlock* block, int64_t first, int64_t rows) {
+  NoteChange(*block, first, rows);
+  return WritableValues(block);
+}
+
+UpdateTarget ShardBlocks::TargetInPlace(ShardBlock* block, std::span<const int64_t> rows) {
+  for (const int64_t row : rows) NoteChange(*block, row, 1);
   UpdateTarget target;
   target.dtype = info_->dtype;
-  target.variable_out = MakeWritable(block);
+  target.variable_out = WritableValues(block);
   target.variable_in = target.variable_out;
   for (size_t s = 0; s < info_->slots.size(); ++s) {
     BufferRef& slot = block->slots[s];
@@ -299,6 +318,12 @@ void ShardBlocks::TakeValues(ShardBlock* block, BufferRef values) {
 std::vector<ShardBlock> ShardBlocks::Snapshot() {
   run_in_snapshot_ = true;
   return blocks_;
+}
+
+std::shared_ptr<const RowChanges> ShardBlocks::TakeChanges(const SnapshotRequest& request,
+                                                           uint64_t clock) {
+  if (!info_->row_reads && !info_->is_table()) return nullptr;
+  return changed_.Take(request, blocks_.size(), clock);
 }
 
 bool ShardBlocks::SharesValues(const ShardBlock& block) const {

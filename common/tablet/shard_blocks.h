@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/optimizers/optimizer_rules.h"
+#include "common/tablet/changed_rows.h"
 #include "common/tablet/value_runs.h"
 #include "common/tensor/buffer.h"
 #include "common/tensor/dtype.h"
@@ -100,7 +101,7 @@ class ShardBlocks {
   void AddBlock();
   // A table: the row of the shard at a place, -1: none, and when it was updated.
   int64_t RowAt(int64_t place) const { return At(BlockOf(place).names, place); }
-  void SetRowAt(int64_t place, int64_t row) { SetAt(&MutableBlockOf(place)->names, place, row); }
+  void SetRowAt(int64_t place, int64_t row);
   uint64_t ClockAt(int64_t place) const {
     return static_cast<uint64_t>(At(BlockOf(place).clocks, place));
   }
@@ -121,6 +122,9 @@ class ShardBlocks {
   const std::vector<ShardBlock>& all() const { return blocks_; }
   // References to all blocks, for a snapshot.
   std::vector<ShardBlock> Snapshot();
+  // What has changed since the base of this snapshot; null: this is not known, or the variable is
+  // one whose checkpoints always have all rows. `clock`: see TableRules.
+  std::shared_ptr<const RowChanges> TakeChanges(const SnapshotRequest& request, uint64_t clock);
   // The block with this row of the shard.
   const ShardBlock& BlockOf(int64_t row) const {
     return blocks_[static_cast<size_t>(row >> block_shift_)];
@@ -144,10 +148,11 @@ class ShardBlocks {
   UpdateTarget TargetOf(const ShardBlock& block, ShardBlock* fresh);
   // Ends that update: fresh buffers take the place of shared ones.
   void Replace(ShardBlock* block, ShardBlock* fresh);
-  // Makes the block's values writable in place, by a copy if they are shared.
-  uint8_t* MakeWritable(ShardBlock* block);
-  // The same for values and slots. Returns their addresses.
-  UpdateTarget TargetInPlace(ShardBlock* block);
+  // Makes the values of some rows of a block writable in place, by a copy if they are shared.
+  // `first`: a row of the shard. Returns the address of the block's values.
+  uint8_t* MakeWritable(ShardBlock* block, int64_t first, int64_t rows);
+  // The same for values and slots of these rows. Returns the addresses of the block.
+  UpdateTarget TargetInPlace(ShardBlock* block, std::span<const int64_t> rows);
 
   // The memory that an update would take because a snapshot shares buffers: one of all blocks, or
   // (`keys`: rows of the shard) one of the blocks of these rows. A run that was taken since the
@@ -168,6 +173,15 @@ class ShardBlocks {
  private:
   void AllocateSlots(ShardBlock* block) const;
   absl::Status FillSlot(Filler fill, const ShardBlock& block, size_t slot, uint8_t* to);
+  // An update is about to change these rows of a block, or all of them. Each function that makes
+  // memory writable calls one, so that no increment lacks a change.
+  void NoteChange(const ShardBlock& block, int64_t first, int64_t rows) {
+    if (!changed_.active()) return;
+    changed_.Note(static_cast<size_t>(&block - blocks_.data()), block.rows, first - block.row_begin,
+                  rows);
+  }
+  void NoteChange(const ShardBlock& block) { NoteChange(block, block.row_begin, block.rows); }
+  uint8_t* WritableValues(ShardBlock* block);
   // Values take the place of shared ones.
   void TakeValues(ShardBlock* block, BufferRef values);
   BufferRef CopyOf(const BufferRef& buffer);
@@ -193,6 +207,7 @@ class ShardBlocks {
   std::vector<BufferRef> next_;    // by block: its values in the run of the update that has begun
   // By block of a shard with runs: its place in the run, if its values had to leave it.
   std::vector<BufferRef> places_;
+  ChangedRows changed_;
   std::atomic<uint64_t> copied_{0};
 };
 

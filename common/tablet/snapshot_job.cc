@@ -15,6 +15,25 @@ void SnapshotJob::Drop(BufferRef* buffer) {
   if (on_progress) on_progress(written_);
 }
 
+void SnapshotJob::Release(ShardSnapshot* shard) {
+  std::vector<ShardBlock> dropped;
+  MutexLock lock(&mu_);
+  dropped.swap(shard->blocks);
+}
+
+void SnapshotJob::ReleaseUnchanged(ShardSnapshot* shard) {
+  std::vector<ShardBlock> dropped;
+  MutexLock lock(&mu_);
+  for (size_t b = 0; b < shard->blocks.size(); ++b) {
+    ShardBlock& block = shard->blocks[b];
+    if (shard->changes->HasAny(b)) continue;
+    ShardBlock empty;
+    empty.row_begin = block.row_begin;
+    empty.rows = block.rows;
+    dropped.push_back(std::exchange(block, std::move(empty)));
+  }
+}
+
 void SnapshotJob::DropAll() {
   std::vector<TabletSnapshot> dropped;
   MutexLock lock(&mu_);

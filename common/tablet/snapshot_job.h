@@ -26,6 +26,11 @@ struct SnapshotJob {
 
   // A buffer of `tablets` is in the file. Only the thread that writes calls this.
   void Drop(BufferRef* buffer);
+  // The file has all that it needs of the shard's blocks. Only the thread that writes calls this.
+  void Release(ShardSnapshot* shard);
+  // The same for the blocks of an increment in which nothing has changed: updates need not copy
+  // them.
+  void ReleaseUnchanged(ShardSnapshot* shard);
   // `bytes` are in the file, and no buffer is dropped. Only the thread that writes calls this.
   void Wrote(uint64_t bytes) {
     written_ += bytes;

@@ -122,7 +122,7 @@ bool TableRows::Admits(int64_t row, uint64_t clock) {
 
 int64_t TableRows::Make(int64_t row, uint64_t clock) {
   const int64_t place = Take(row, clock);
-  const UpdateTarget target = blocks_->TargetInPlace(blocks_->MutableBlockOf(place));
+  const UpdateTarget target = blocks_->TargetInPlace(blocks_->MutableBlockOf(place), {&place, 1});
   const auto offset = static_cast<size_t>(place - blocks_->BlockOf(place).row_begin);
   FirstValues(row, static_cast<uint8_t*>(target.variable_out) + offset * info_->row_bytes());
   std::vector<uint8_t> stored;
@@ -204,7 +204,7 @@ void TableRows::Add(std::span<const int64_t> rows,
       std::memcpy(&updated, tensors[of_rows].data() + i * sizeof(updated), sizeof(updated));
     }
     const int64_t place = Take(rows[i], updated);
-    const UpdateTarget target = blocks_->TargetInPlace(blocks_->MutableBlockOf(place));
+    const UpdateTarget target = blocks_->TargetInPlace(blocks_->MutableBlockOf(place), {&place, 1});
     const auto offset = static_cast<size_t>(place - blocks_->BlockOf(place).row_begin);
     std::memcpy(static_cast<uint8_t*>(target.variable_out) + offset * row_bytes,
                 tensors[0].data() + i * row_bytes, row_bytes);

@@ -493,7 +493,8 @@ void TabletSnapshot::TakeAverages() {
   }
 }
 
-absl::StatusOr<TabletSnapshot> Tablet::Snapshot(uint64_t watermark) {
+absl::StatusOr<TabletSnapshot> Tablet::Snapshot(uint64_t watermark,
+                                                const SnapshotRequest& request) {
   TabletSnapshot snapshot;
   MutexLock lock(&mu_);
   for (size_t i = 0; i < shards_.size(); ++i) COHORT_RETURN_IF_ERROR(values_->ToHost(i));
@@ -512,7 +513,7 @@ absl::StatusOr<TabletSnapshot> Tablet::Snapshot(uint64_t watermark) {
       id->set_ordinal(member->id.ordinal);
     }
   }
-  for (const auto& shard : shards_) snapshot.shards.push_back(shard->Snapshot());
+  for (const auto& shard : shards_) snapshot.shards.push_back(shard->Snapshot(&request));
   return snapshot;
 }
 

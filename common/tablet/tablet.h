@@ -192,7 +192,7 @@ class Tablet {
 
   // References all blocks: O(blocks), no copy, unless the values are on a device. Later pushes do
   // not change the snapshot. Errors: those of TabletValues::ToHost.
-  absl::StatusOr<TabletSnapshot> Snapshot(uint64_t watermark);
+  absl::StatusOr<TabletSnapshot> Snapshot(uint64_t watermark, const SnapshotRequest& request = {});
 
   // The memory that a push of this section, or the close of a step, would take because a snapshot
   // shares what it changes (ShardBlocks::BytesToCopy).
