@@ -165,6 +165,8 @@ void AddLauncherCommands(FlagSet* flags, LauncherOptions* options) {
                 "the file to write; default: model.safetensors, model.keras, ...");
   exported->Add("no_preprocessing", &options->export_checkpoint.no_preprocessing,
                 "leave the transforms of columns out of a model of keras, saved_model and onnx");
+  exported->Add("changed_since", &options->export_checkpoint.changed_since,
+                "a step of a checkpoint: write only what has changed since then (safetensors)");
   exported->AddPositional("CHECKPOINT", &options->export_checkpoint.checkpoint,
                           "a checkpoint, DIRECTORY of them, or DIRECTORY/best", true);
 

@@ -148,6 +148,9 @@ absl::StatusOr<int> Run(const std::string& command, const LauncherOptions& optio
                               : InspectCheckpoint(options.inspect));
   }
   if (command == "export") {
+    if (options.export_checkpoint.changed_since >= 0) {
+      return Print(ExportChanges(options.export_checkpoint));
+    }
     if (IsPythonFormat(options.export_checkpoint.format)) {
       return ExportByPython(OwnDirectory(), from_command);
     }

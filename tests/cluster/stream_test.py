@@ -42,7 +42,7 @@ data:
     label: far
 fit: {steps_per_epoch: 52%s}
 strategy: {%s}
-checkpoint: {directory: checkpoints, every_steps: 30}
+checkpoint: {directory: checkpoints, every_steps: 30, full_every: 3}
 """
 ONE = """    - Input: {shape: [1], dtype: int64, feature: id}
     - Embedding: {name: seen, input_dim: %d, output_dim: 1, embeddings_initializer: zeros}

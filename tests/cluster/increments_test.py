@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""A job of real processes writes increments; NumPy reads them, and a reader follows what is exported of them."""
+import json
+import os
+import random
+import sys
+
+import numpy as np
+
+from real_cluster import SOURCE, DirectoryTestCase, program, run
+from safetensors_files import checkpoints
+
+sys.path.insert(0, os.path.join(SOURCE, "tests", "python"))
+from apply_changes import apply_changes, follow  # noqa: E402
+from load_checkpoint import load_checkpoint  # noqa: E402
+
+JOB = """
+name: increments
+seed: 1
+model:
+  functional:
+    - Input: {name: id, shape: [1], dtype: int64, feature: id}
+    - Embedding: {name: range, inputs: id, input_dim: 3000, output_dim: 4}
+    - DynamicEmbedding: {name: table, inputs: id, output_dim: 4, min_count: 2, evict_after_steps: 40}
+    - Concatenate: {name: both, inputs: [range, table]}
+    - Flatten: {name: flat, inputs: both}
+    - Dense: {name: answer, inputs: flat, units: 1}
+compile: {loss: mse, optimizer: {Adagrad: {learning_rate: 0.1}}}
+data:
+  batch_size: 8
+  train: {csv: {path: records.csv}, label: label}
+fit: {epochs: 2}
+strategy: {mode: %s, partitioner: {FixedShards: {num_shards: 2}}}
+checkpoint: {directory: checkpoints, every_steps: 20, max_to_keep: 100, full_every: 4}
+"""
+
+
+class Increments(DirectoryTestCase):
+    def train(self, mode, records, *flags):
+        numbers = random.Random(3)
+        rows = ["%d,%d" % (int(3000 * numbers.random() ** 3), numbers.randrange(5)) for _ in range(records)]
+        self.write("records.csv", "id,label\n" + "\n".join(rows) + "\n")
+        job = self.write("job.yaml", JOB % mode)
+        done = run([program("cohort"), "local", "--ps", "2", "--workers", "2", "--restart", "--run_dir", self.path("run"), *flags, job],
+                   {"COHORT_DATA_DIR": self.directory}, limit_s=120)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.log = done.stdout + done.stderr
+        found = checkpoints(self.path("run/checkpoints"))
+        self.manifests = {}
+        for path in found:
+            with open(os.path.join(path, "manifest.json"), encoding="utf-8") as f:
+                self.manifests[path] = json.load(f)
+        return found
+
+    def same_table(self, a, b):
+        for tensors in (a, b):
+            order = np.argsort(tensors["table/embeddings@keys"])
+            tensors["table/embeddings@keys"] = tensors["table/embeddings@keys"][order]
+            tensors["table/embeddings"] = tensors["table/embeddings"][order]
+        for name in ("table/embeddings@keys", "table/embeddings", "range/embeddings", "answer/kernel", "answer/bias"):
+            np.testing.assert_array_equal(a[name], b[name], name)
+
+    def check(self, found):
+        """What each checkpoint has changed since the one before it, exported and applied, makes it of that one."""
+        increments = [path for path in found if self.manifests[path].get("base")]
+        self.assertGreater(len(increments), 1)
+        last = self.manifests[found[-1]]
+        self.assertTrue(last["finished"])
+        self.assertNotIn("base", last)
+        tensors = load_checkpoint(found[0])
+        followed = {name: value.copy() for name, value in tensors.items()}
+        first = step = int(self.manifests[found[0]].get("step", 0))
+        os.makedirs(self.path("changes"))
+        removed = 0
+        for path in found[1:]:
+            now = int(self.manifests[path].get("step", 0))
+            if now <= step:
+                continue
+            out = self.path("changes/%06d.safetensors" % now)
+            done = run([program("cohort"), "export", path, "--changed_since", str(step), "--out", out])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            before = set(tensors["table/embeddings@keys"].tolist())
+            self.assertEqual(apply_changes(tensors, out), now)
+            removed += len(before - set(tensors["table/embeddings@keys"].tolist()))
+            self.same_table(tensors, load_checkpoint(path))
+            step = now
+        self.assertGreater(removed, 0)
+        self.assertEqual(follow(followed, first, self.path("changes")), step)
+        self.same_table(followed, tensors)
+
+    def test_sync(self):
+        found = self.train("sync", 9600)
+        self.check(found)
+        # 0 1 2 3 | 4 ..: each fourth one is full.
+        self.assertEqual([bool(self.manifests[path].get("base")) for path in found[:5]], [False, True, True, True, False])
+        text = run([program("cohort"), "inspect", found[2]]).stdout
+        self.assertRegex(text, r"increment:  of %s, number 2 since the last full one; \d" % os.path.basename(found[1]))
+        self.assertRegex(text, r"range/embeddings .* [1-9]\d* rows changed\n")
+        self.assertRegex(text, r"table/embeddings .* rows changed, \d+ removed\n")
+        # Over a full one, rows are compared: the result is that of one after another.
+        done = run([program("cohort"), "export", found[5], "--changed_since", self.manifests[found[1]]["step"], "--out", self.path("x")])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        tensors = load_checkpoint(found[1])
+        apply_changes(tensors, self.path("x"))
+        self.same_table(tensors, load_checkpoint(found[5]))
+        done = run([program("cohort"), "export", found[5], "--changed_since", "7", "--out", self.path("x")])
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"--changed_since 7: .* has no checkpoint of this step; those up to .* are of \d+, ")
+
+    def test_async_with_kills(self):
+        found = self.train("async", 24000, "--task_flag", "ps:1=--crash_point=ps.snapshot.written:4")
+        self.assertRegex(self.log, "[1-9][0-9]* rollbacks?")
+        self.check(found)
+
+
+if __name__ == "__main__":
+    import unittest
+    unittest.main()
