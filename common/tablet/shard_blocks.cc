@@ -283,7 +283,9 @@ uint8_t* ShardBlocks::MakeWritable(ShardBlock* block, int64_t first, int64_t row
 }
 
 UpdateTarget ShardBlocks::TargetInPlace(ShardBlock* block, std::span<const int64_t> rows) {
-  for (const int64_t row : rows) NoteChange(*block, row, 1);
+  if (changed_.active()) {
+    for (const int64_t row : rows) NoteChange(*block, row, 1);
+  }
   UpdateTarget target;
   target.dtype = info_->dtype;
   target.variable_out = WritableValues(block);
