@@ -31,6 +31,16 @@ class StoreWithoutTokens : public CheckpointStore {
   }
 };
 
+uint64_t RowElementsOf(const v1::VariableSpec& variable) {
+  return variable.dims_size() > 1 ? static_cast<uint64_t>(variable.dims(1)) : 1;
+}
+
+// The same layout, with rows that are partitioned by hash.
+v1::Layout Hashed(v1::Layout layout) {
+  for (v1::VariableSpec& variable : *layout.mutable_variables()) variable.set_hashed_rows(true);
+  return layout;
+}
+
 // All servers of a layout, sharing a directory.
 class TestCluster {
  public:
@@ -117,10 +127,17 @@ class TestCluster {
       const auto ps = layout_.tablets(static_cast<int>(shard.tablet())).ps();
       ps_[ps]->Pull(shard.tablet(), shard.shard());
       auto& out = values[shard.variable()];
+      const auto place = [&](const auto& of_shard) {
+        for (size_t e = 0; e < of_shard.size(); ++e) {
+          const uint64_t at = ElementOf(shard, e);
+          out.resize(std::max<size_t>(out.size(), at + 1));
+          out[at] = of_shard[e];
+        }
+      };
       if (kVariables[shard.variable()].dtype() == v1::FLOAT64) {
-        for (const double v : TestTablet::Values<double>(ps_[ps]->payload)) out.push_back(v);
+        place(TestTablet::Values<double>(ps_[ps]->payload));
       } else {
-        for (const float v : TestTablet::Values<float>(ps_[ps]->payload)) out.push_back(v);
+        place(TestTablet::Values<float>(ps_[ps]->payload));
       }
     }
     return values;
@@ -135,13 +152,30 @@ class TestCluster {
     return static_cast<double>((element * 37 + closure * 11 + variable * 5) % 19) - 9;
   }
 
+  // The place in the logical variable of an element of a shard.
+  uint64_t ElementOf(const v1::ShardSpec& shard, uint64_t element) const {
+    const v1::VariableSpec& variable = kVariables[shard.variable()];
+    const uint64_t width = RowElementsOf(variable);
+    uint64_t row = shard.row_begin() + element / width;
+    if (layout_.variables(static_cast<int>(shard.variable())).hashed_rows()) {
+      int64_t shards = 0, part = 0;
+      for (const v1::ShardSpec& other : layout_.shards()) {
+        if (other.variable() != shard.variable()) continue;
+        ++shards;
+        if (other.row_begin() < shard.row_begin()) ++part;
+      }
+      const HashedRows hashed(variable.dims_size() > 0 ? variable.dims(0) : 1, shards);
+      row = static_cast<uint64_t>(hashed.RowAt({part, static_cast<int64_t>(element / width)}));
+    }
+    return row * width + element % width;
+  }
+
   template <typename T>
-  static void AddGradient(const v1::ShardSpec& shard, uint64_t row_elements, uint64_t closure,
-                          TestRequest* request) {
+  void AddGradient(const v1::ShardSpec& shard, uint64_t row_elements, uint64_t closure,
+                   TestRequest* request) const {
     std::vector<T> values;
     for (uint64_t e = 0; e < shard.rows() * row_elements; ++e) {
-      values.push_back(static_cast<T>(
-          Gradient(shard.variable(), shard.row_begin() * row_elements + e, closure)));
+      values.push_back(static_cast<T>(Gradient(shard.variable(), ElementOf(shard, e), closure)));
     }
     request->Add(values);
   }
@@ -163,8 +197,7 @@ class TestCluster {
         if (shard.tablet() != tablet.tablet()) continue;
         if (!layout_.variables(static_cast<int>(shard.variable())).trainable()) continue;
         const v1::VariableSpec& variable = kVariables[shard.variable()];
-        const uint64_t row_elements =
-            variable.dims_size() > 1 ? static_cast<uint64_t>(variable.dims(1)) : 1;
+        const uint64_t row_elements = RowElementsOf(variable);
         v1::PushEntry* entry = section->add_entries();
         entry->set_shard(shard.shard());
         entry->set_kind(v1::GRADIENT);
@@ -205,7 +238,8 @@ TEST_CASE("variables begin with the initial values of a file, whatever their sha
     }
     REQUIRE((*writer)->Finish().ok());
   };
-  TestCluster servers(Layout(kVariables, Adam(), 3, {2, 1}));
+  const v1::Layout layout = Layout(kVariables, Adam(), 3, {2, 1});
+  TestCluster servers(GENERATE(false, true) ? Hashed(layout) : layout);
   write({{"table", DType::kFloat32, {11, 3}}, {"unknown", DType::kFloat64, {}}});
   REQUIRE(servers.Assign(1, "", directory / "values").ok());
   const auto values = servers.Values();
@@ -235,7 +269,9 @@ TEST_CASE("a cut is restored onto other numbers of shards, tablets and servers")
       GENERATE_COPY(Adam(), OptimizerOf("RowwiseAdagrad", {}), halves);
   CAPTURE(optimizer.rule().class_name());
   TestDirectory directory;
-  TestCluster before(Layout(kVariables, optimizer, 2, {2, 1}));
+  const bool was_hashed = GENERATE(false, true), is_hashed = GENERATE(false, true);
+  const v1::Layout layout = Layout(kVariables, optimizer, 2, {2, 1});
+  TestCluster before(was_hashed ? Hashed(layout) : layout);
   REQUIRE(before.Assign().ok());
   for (uint64_t c = 0; c < 5; ++c) before.Push(c);
   const std::string manifest = before.Cut(directory.path(), 3);
@@ -245,8 +281,9 @@ TEST_CASE("a cut is restored onto other numbers of shards, tablets and servers")
   const std::vector<std::pair<int, std::vector<int>>> layouts = {
       {2, {2, 1}}, {1, {1}}, {3, {1, 4, 2}}, {11, {3, 3}}};
   for (const auto& [shards, cores] : layouts) {
-    CAPTURE(shards, cores.size());
-    TestCluster after(Layout(kVariables, optimizer, shards, cores));
+    CAPTURE(was_hashed, is_hashed, shards, cores.size());
+    const v1::Layout other = Layout(kVariables, optimizer, shards, cores);
+    TestCluster after(is_hashed ? Hashed(other) : other);
     REQUIRE(after.Assign(2, manifest).ok());
     CHECK(after.Values() == at_cut);
     // The applied updates are known, and the slots are there, so training continues with equal

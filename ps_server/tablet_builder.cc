@@ -111,8 +111,7 @@ absl::Status TabletBuilder::ReadInitialValues(const std::string& path, const Tab
           if (slot >= 0 && !info.slots[static_cast<size_t>(slot)].is_copy) return absl::OkStatus();
           bytes += out.size();
           COHORT_RETURN_IF_ERROR(progress(bytes));
-          return values->ReadRows(info, static_cast<uint64_t>(info.row_begin + row),
-                                  static_cast<uint64_t>(rows), out);
+          return values->ReadRows(info, row, rows, out);
         }));
     COHORT_RETURN_IF_ERROR(
         tablet->FillTables([&](const ShardInfo& info, Tablet::RowAdder add, Tablet::RowAdder) {
@@ -137,6 +136,9 @@ absl::Status TabletBuilder::Restore(const v1::AssignTablets& assign, TabletSet* 
           bytes += out.size();
           COHORT_RETURN_IF_ERROR(progress(bytes));
           const std::string name = slot < 0 ? "" : info.slots[static_cast<size_t>(slot)].name;
+          if (info.hashed.has_value()) {
+            return (*source)->ReadHashedRows(info, name, row, rows, out);
+          }
           return (*source)->ReadRows(info.variable, name, info.dtype,
                                      static_cast<uint64_t>(info.row_begin + row),
                                      static_cast<uint64_t>(rows), out);

@@ -42,6 +42,13 @@ absl::StatusOr<std::unique_ptr<RingBuckets>> RingBuckets::Make(const Program& pr
     Bucket& bucket = made->buckets_.back();
     bucket.pushes.push_back(p);
     made->bucket_of_[p] = static_cast<int>(made->buckets_.size()) - 1;
+    if (variable.hashed.has_value()) {
+      return Unimplemented(
+          "variable '{}' has a dense gradient, and its rows are partitioned by hash, which rings "
+          "do "
+          "not sum: remove `rows: hash` of strategy.partitioner, or write `communication: direct`",
+          variable.name);
+    }
     for (const ShardRoute& shard : variable.shards) {
       const TabletRoute& tablet = routed->tablets[static_cast<size_t>(shard.tablet)];
       const uint32_t ps = routed->servers[static_cast<size_t>(tablet.server)].ps;

@@ -15,7 +15,7 @@ struct Starting {
   explicit Starting(bool continued = false, std::vector<NeededClass> needed_classes = {},
                     Determinism deterministic = Determinism::kOff,
                     std::shared_ptr<const v1::NumericFingerprint> fingerprint = nullptr,
-                    const LossScaling& loss_scaling = {})
+                    const LossScaling& loss_scaling = {}, bool hashed_rows = false)
       : world(2, 1),
         context([&] {
           world.options.continued = continued;
@@ -23,6 +23,7 @@ struct Starting {
           world.options.deterministic = deterministic;
           world.options.fingerprint = std::move(fingerprint);
           world.options.loss_scaling = loss_scaling;
+          world.options.hashed_rows = hashed_rows;
           return world.options;
         }()),
         outbox(&world),
@@ -138,6 +139,25 @@ TEST_CASE("a task that speaks another major version of the protocol is refused b
                   s.membership.Name(WorkerTask(0)), kProtocolVersion.minor + 1,
                   kProtocolVersion.ToString()));
   CHECK(s.membership.Missing(s.context.now_us).find("speaks protocol 99") != std::string::npos);
+}
+
+TEST_CASE("a job with rows by hash needs tasks that know them") {
+  const bool is_hashed = GENERATE(false, true);
+  Starting s(false, {}, Determinism::kOff, nullptr, {}, is_hashed);
+  v1::WorkerHello proto;
+  proto.mutable_task()->set_type("worker");
+  SetProtocolVersion(&proto);
+  const auto hello = [&] {
+    s.membership.OnConnected(WorkerTask(0), s.context.now_us);
+    return s.membership.OnHello(WorkerTask(0), HelloOf(0, proto), s.context.now_us);
+  };
+  CHECK(hello() == Membership::Verdict::kProbed);
+  proto.mutable_protocol_version()->set_minor(kHashedRowsProtocol.minor - 1);
+  CHECK(hello() == (is_hashed ? Membership::Verdict::kFatal : Membership::Verdict::kProbed));
+  if (!is_hashed) return;
+  const absl::Status refused = s.adoption.Advance().status();
+  CHECK(ExitCodeOf(refused) == ExitCode::kConfig);
+  CHECK(refused.message().find("does not partition rows by hash") != std::string::npos);
 }
 
 TEST_CASE("a job with a loss scale needs tasks that know it") {

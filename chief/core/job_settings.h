@@ -70,6 +70,7 @@ struct JobSettings : ModeSettings {
   // Each worker owns the variables of the server with its number, and the workers sum the dense
   // gradients of synchronous steps among themselves, if each of them has a closure of the step.
   bool ring = false;
+  bool hashed_rows = false;  // the partitioner shares rows by hash
   // How many of its own steps ahead a worker may pull the values of a step. Mode async only.
   uint32_t pull_ahead = 0;
   uint32_t closures_in_flight = 16;  // per worker

@@ -100,6 +100,13 @@ absl::Status Membership::CheckHello(Task task, const Hello& hello) const {
                            Name(task)),
         ExitCode::kConfig);
   }
+  if (options_->hashed_rows && hello.protocol < kHashedRowsProtocol) {
+    return WithExitCode(
+        FailedPrecondition("{} is of a version that does not partition rows by hash, and the job "
+                           "has a partitioner with `rows: hash`: install the chief's version",
+                           Name(task)),
+        ExitCode::kConfig);
+  }
   if (hello.task.type() != RoleName(task.role) || hello.task.index() != task.index) {
     return WithExitCode(
         FailedPrecondition("{} says that it is {}:{}: TF_CONFIG of the two tasks differ",

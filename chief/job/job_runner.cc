@@ -664,6 +664,7 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
     }
   }
   options.ring = UsesRing();
+  options.hashed_rows = plan_->spec().strategy().partitioner().rows() == "hash";
   options.loss_scaling = LossScalingOf(spec);
   options.pull_ahead = strategy.pull_ahead();
   options.closures_in_flight = strategy.closures_in_flight();

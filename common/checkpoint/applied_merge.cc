@@ -52,10 +52,23 @@ bool Overlap(const Range& a, const Range& b) {
   return std::max(a.first, b.first) < std::min(a.second, b.second);
 }
 
-// The tablets of the cut's layout that hold any of the target tablet's rows.
+// By variable: into how many shards its rows are partitioned by hash; 0: they are in order.
+std::map<std::string, int> HashesOf(const v1::Layout& layout) {
+  std::map<std::string, int> hashes;
+  for (const v1::ShardSpec& shard : layout.shards()) {
+    if (shard.variable() >= uint32_t(layout.variables_size())) continue;
+    const v1::VariableSpec& variable = layout.variables(static_cast<int>(shard.variable()));
+    hashes[variable.name()] += variable.hashed_rows() ? 1 : 0;
+  }
+  return hashes;
+}
+
+// The tablets of the cut's layout that hold any of the target tablet's rows. If the rows of a
+// variable were partitioned otherwise, each of its shards does.
 std::set<uint32_t> SourcesOf(const v1::Layout& stored, const v1::Layout& target, uint32_t tablet) {
   std::multimap<std::string, Range> wanted;
   for (auto& [name, rows] : RowsOfTablet(target, tablet)) wanted.emplace(name, rows);
+  std::map<std::string, int> hashes_then = HashesOf(stored), hashes_now = HashesOf(target);
   std::set<uint32_t> sources;
   for (const v1::ShardSpec& shard : stored.shards()) {
     if (shard.variable() >= uint32_t(stored.variables_size())) continue;
@@ -63,7 +76,8 @@ std::set<uint32_t> SourcesOf(const v1::Layout& stored, const v1::Layout& target,
     const Range rows = {shard.row_begin(), shard.row_begin() + shard.rows()};
     const auto [begin, end] = wanted.equal_range(name);
     for (auto it = begin; it != end; ++it) {
-      if (Overlap(it->second, rows)) sources.insert(shard.tablet());
+      if (hashes_then[name] != hashes_now[name] || Overlap(it->second, rows))
+        sources.insert(shard.tablet());
     }
   }
   return sources;

@@ -160,6 +160,16 @@ TEST_CASE("a tablet of a new layout starts from the tablets that held its rows")
   CHECK(Text(*second->applied) == "10: 21.0");
   CHECK(RestoreTablet(manifest, target, 2)->source_tablets == std::vector<uint32_t>{2});
   CHECK(RestoreTablet(manifest, target, 9)->source_tablets.empty());
+  // Each shard of a variable has some of its rows if another layout shares them by hash.
+  v1::Layout hashed = target;
+  hashed.mutable_variables(1)->set_hashed_rows(true);
+  for (const uint32_t tablet : {0U, 1U}) {
+    CHECK(RestoreTablet(manifest, hashed, tablet)->source_tablets == std::vector<uint32_t>{0, 1});
+  }
+  CHECK(RestoreTablet(manifest, hashed, 2)->source_tablets == std::vector<uint32_t>{2});
+  manifest.mutable_layout()->mutable_variables(0)->set_hashed_rows(true);
+  CHECK(RestoreTablet(manifest, hashed, 1)->source_tablets == std::vector<uint32_t>{1});
+  manifest.mutable_layout()->mutable_variables(0)->set_hashed_rows(false);
   manifest.mutable_tablets(2)->set_tablet(1);
   CHECK(absl::IsDataLoss(RestoreTablet(manifest, target, 2).status()));
   manifest.mutable_tablets()->RemoveLast();

@@ -52,6 +52,38 @@ bool IsAlwaysWhole(const std::string& slot) {
   return slot == kCountedKeysSlot || slot == kCountsSlot || slot == kCountedSlot;
 }
 
+// The memory for `rows` rows must have their size.
+absl::Status CheckSize(const LogicalTensor& tensor, DType dtype, uint64_t rows, size_t bytes) {
+  const uint64_t row_bytes = RowBytes(tensor);
+  if (tensor.dtype == dtype && bytes == rows * row_bytes) return absl::OkStatus();
+  return InvalidArgument("{} rows of {} are {} bytes of {}, not {} of {}", rows, NameOf(tensor),
+                         rows * row_bytes, DTypeName(tensor.dtype), bytes, DTypeName(dtype));
+}
+
+std::optional<HashedRows> HashedOf(const v1::Layout& layout, const v1::VariableSpec& variable) {
+  if (!variable.hashed_rows() || variable.dims().empty()) return std::nullopt;
+  const int64_t shards = std::ranges::count_if(layout.shards(), [&](const v1::ShardSpec& shard) {
+    return shard.variable() < static_cast<uint32_t>(layout.variables_size()) &&
+           &layout.variables(static_cast<int>(shard.variable())) == &variable;
+  });
+  return HashedRows(variable.dims(0), std::max<int64_t>(shards, 1));
+}
+
+// The row of the variable that is at a place of its shards, one after the other.
+int64_t OwnRow(const HashedRows& hashed, int64_t stored) {
+  int64_t low = 0;
+  int64_t high = hashed.shards() - 1;
+  while (low < high) {
+    const int64_t middle = low + (high - low + 1) / 2;
+    if (hashed.BeginOf(middle) <= stored) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return hashed.RowAt({low, stored - hashed.BeginOf(low)});
+}
+
 // A piece must have the dtype and the dims that the variable's rows have. `changes`: null, or what
 // names the rows of the piece.
 absl::Status CheckPiece(const LogicalTensor& tensor, const ShardTensorName& name,
@@ -188,6 +220,7 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(const s
     tensor.variable = variable.name();
     tensor.dtype = static_cast<DType>(variable.dtype());
     tensor.dims.assign(variable.dims().begin(), variable.dims().end());
+    tensor.hashed = HashedOf(reader->manifest_->layout(), variable);
     if (SizeOf(tensor.dtype) == 0 ||
         !safetensors::BytesOf(tensor.dtype, PieceDims(tensor.dims, 1)).has_value() ||
         (!IsTable(tensor.dims) && !safetensors::BytesOf(tensor.dtype, tensor.dims).has_value())) {
@@ -242,6 +275,7 @@ absl::Status CheckpointReader::AddFile(const std::string& path) {
       tensor.slot = name->slot;
       tensor.dtype = variable->second.dtype;
       tensor.dims = variable->second.dims;
+      tensor.hashed = variable->second.hashed;
       if (IsTable(tensor.dims) && IsSlotOfTable(tensor.slot)) {
         tensor.dtype = DType::kInt64;
       }
@@ -290,7 +324,10 @@ absl::Status CheckpointReader::CompareWithBase() const {
         tensor.pieces, [](const StoredPiece& piece) { return piece.changes.has_value(); });
     if (!changes) continue;
     const LogicalTensor* const before = base_->Find(tensor.variable, tensor.slot);
-    if (before != nullptr && before->dtype == tensor.dtype && before->dims == tensor.dims) continue;
+    if (before != nullptr && before->dtype == tensor.dtype && before->dims == tensor.dims &&
+        before->hashed == tensor.hashed) {
+      continue;
+    }
     return DataLoss("the base {} has no rows of {} that could change", manifest_->base(),
                     NameOf(tensor));
   }
@@ -367,6 +404,13 @@ absl::StatusOr<bool> CheckpointReader::ReadChanges(const std::string& variable, 
       });
   if (!by_rows || (keys != nullptr && keys->pieces.size() != values->pieces.size())) return false;
   std::vector<int64_t> rows;
+  std::vector<int64_t> own;
+  const auto add = [&](std::span<const int64_t> stored, auto tensors) {
+    if (!values->hashed.has_value()) return changed(stored, tensors);
+    own.clear();
+    for (const int64_t row : stored) own.push_back(OwnRow(*values->hashed, row));
+    return changed(own, tensors);
+  };
   for (size_t p = 0; p < values->pieces.size(); ++p) {
     const StoredPiece& piece = values->pieces[p];
     StoredPiece named = piece;  // what names the rows of the piece
@@ -376,7 +420,7 @@ absl::StatusOr<bool> CheckpointReader::ReadChanges(const std::string& variable, 
                       piece.info.dims[0], named.info.dims[0]);
     }
     COHORT_RETURN_IF_ERROR(
-        ReadTablePiece(named, {&piece, 1}, piece.row_begin, piece.row_end, changed));
+        ReadTablePiece(named, {&piece, 1}, piece.row_begin, piece.row_end, add));
     if (keys == nullptr) continue;
     const auto count = static_cast<uint64_t>(piece.changes->dims[0]);
     COHORT_RETURN_IF_ERROR(ReadNames(piece, *piece.changes, 0, count, &rows));
@@ -514,9 +558,8 @@ std::vector<std::string> CheckpointReader::Slots(const std::string& variable) co
   return slots;
 }
 
-absl::Status CheckpointReader::ReadRows(const std::string& variable, const std::string& slot,
-                                        DType dtype, uint64_t row_begin, uint64_t rows,
-                                        std::span<uint8_t> out) const {
+absl::StatusOr<const LogicalTensor*> CheckpointReader::FindRows(const std::string& variable,
+                                                                const std::string& slot) const {
   const LogicalTensor* tensor = Find(variable, slot);
   if (tensor == nullptr) {
     return NotFound("{} has no tensor \"{}{}{}\"", IdOf(*manifest_).ToString(), variable,
@@ -526,20 +569,21 @@ absl::Status CheckpointReader::ReadRows(const std::string& variable, const std::
     return InvalidArgument("{} is a table without bounds: only its rows that exist can be read",
                            NameOf(*tensor));
   }
-  COHORT_ASSIGN_OR_RETURN(const auto reads, PlanRows(*tensor, row_begin, rows));
-  const uint64_t row_bytes = RowBytes(*tensor);
-  if (tensor->dtype != dtype || out.size() != rows * row_bytes) {
-    return InvalidArgument("{} rows of {} are {} bytes of {}, not {} of {}", rows, NameOf(*tensor),
-                           rows * row_bytes, DTypeName(tensor->dtype), out.size(),
-                           DTypeName(dtype));
-  }
+  return tensor;
+}
+
+absl::Status CheckpointReader::ReadStored(const LogicalTensor& tensor, uint64_t row_begin,
+                                          uint64_t rows, std::span<uint8_t> out) const {
+  COHORT_ASSIGN_OR_RETURN(const auto reads, PlanRows(tensor, row_begin, rows));
+  const uint64_t row_bytes = RowBytes(tensor);
   for (const PlannedRead& read : reads) {
     const StoredPiece& piece = *read.piece;
     if (piece.changes.has_value()) {
       const std::span<uint8_t> part = out.subspan((read.row_begin - row_begin) * row_bytes,
                                                   (read.row_end - read.row_begin) * row_bytes);
-      COHORT_RETURN_IF_ERROR(base_->ReadRows(variable, slot, dtype, read.row_begin,
-                                             read.row_end - read.row_begin, part));
+      const LogicalTensor* const before = base_->Find(tensor.variable, tensor.slot);
+      COHORT_RETURN_IF_ERROR(
+          base_->ReadStored(*before, read.row_begin, read.row_end - read.row_begin, part));
       COHORT_RETURN_IF_ERROR(Patch(piece, row_bytes, read.row_begin, read.row_end, part));
       continue;
     }
@@ -575,6 +619,37 @@ absl::Status CheckpointReader::Patch(const StoredPiece& piece, uint64_t row_byte
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckpointReader::ReadRows(const std::string& variable, const std::string& slot,
+                                        DType dtype, uint64_t row_begin, uint64_t rows,
+                                        std::span<uint8_t> out) const {
+  COHORT_ASSIGN_OR_RETURN(const LogicalTensor* const tensor, FindRows(variable, slot));
+  COHORT_RETURN_IF_ERROR(PlanRows(*tensor, row_begin, rows).status());  // it has these rows
+  COHORT_RETURN_IF_ERROR(CheckSize(*tensor, dtype, rows, out.size()));
+  if (!tensor->hashed.has_value()) return ReadStored(*tensor, row_begin, rows, out);
+  return ReadFromHashedShards(*tensor->hashed, static_cast<int64_t>(row_begin), RowBytes(*tensor),
+                              out, [&](int64_t row, int64_t count, std::span<uint8_t> part) {
+                                return ReadStored(*tensor, static_cast<uint64_t>(row),
+                                                  static_cast<uint64_t>(count), part);
+                              });
+}
+
+absl::Status CheckpointReader::ReadHashedRows(const std::string& variable, const std::string& slot,
+                                              DType dtype, const HashedRows& hashed,
+                                              HashedRows::Place first, uint64_t rows,
+                                              std::span<uint8_t> out) const {
+  COHORT_ASSIGN_OR_RETURN(const LogicalTensor* const tensor, FindRows(variable, slot));
+  COHORT_RETURN_IF_ERROR(CheckSize(*tensor, dtype, rows, out.size()));
+  if (tensor->hashed == hashed) {
+    const int64_t begin = hashed.BeginOf(first.shard) + first.row;
+    return ReadStored(*tensor, static_cast<uint64_t>(begin), rows, out);
+  }
+  return ReadHashedShard(hashed, first, RowBytes(*tensor), out,
+                         [&](int64_t row, int64_t count, std::span<uint8_t> groups) {
+                           return ReadRows(variable, slot, dtype, static_cast<uint64_t>(row),
+                                           static_cast<uint64_t>(count), groups);
+                         });
 }
 
 absl::StatusOr<Tensor> CheckpointReader::Read(const std::string& variable,

@@ -15,6 +15,7 @@
 
 #include "common/checkpoint/safetensors.h"
 #include "common/tensor/dtype.h"
+#include "common/tensor/hashed_rows.h"
 #include "common/tensor/tensor.h"
 
 namespace cohort::v1 {
@@ -41,6 +42,9 @@ struct LogicalTensor {
   DType dtype = DType::kInvalid;
   Dims dims;
   std::vector<StoredPiece> pieces;  // ascending, without gaps
+  // The shards of the cut shared the rows by hash: rows of pieces are those of its shards, each
+  // shard after the one before.
+  std::optional<HashedRows> hashed;
 };
 
 // One read of a restore: rows [row_begin, row_end) of the logical tensor out of one piece.
@@ -50,8 +54,8 @@ struct PlannedRead {
   uint64_t row_end = 0;
 };
 
-// The reads that give rows [row_begin, row_begin + rows) of `tensor`, ascending. Errors:
-// OutOfRange.
+// The reads that give rows [row_begin, row_begin + rows) of the pieces of `tensor`, ascending.
+// Errors: OutOfRange.
 absl::StatusOr<std::vector<PlannedRead>> PlanRows(const LogicalTensor& tensor, uint64_t row_begin,
                                                   uint64_t rows);
 
@@ -85,6 +89,10 @@ class CheckpointReader {
   // NotFound (no such tensor), InvalidArgument (another dtype or row size), OutOfRange.
   absl::Status ReadRows(const std::string& variable, const std::string& slot, DType dtype,
                         uint64_t row_begin, uint64_t rows, std::span<uint8_t> out) const;
+  // The same for rows of a shard of a variable that is partitioned by hash now, from `first` on.
+  absl::Status ReadHashedRows(const std::string& variable, const std::string& slot, DType dtype,
+                              const HashedRows& hashed, HashedRows::Place first, uint64_t rows,
+                              std::span<uint8_t> out) const;
   // Gives those of rows [row_begin, row_begin + rows) of a table without bounds that `keys_slot`
   // has the keys of to `add`(rows from row_begin on, their items in these slots; "": the values),
   // ascending, in pieces. Errors: NotFound (no such
@@ -111,6 +119,12 @@ class CheckpointReader {
 
  private:
   CheckpointReader();
+  // The tensor of ReadRows. Errors: those of ReadRows.
+  absl::StatusOr<const LogicalTensor*> FindRows(const std::string& variable,
+                                                const std::string& slot) const;
+  // Reads rows of the pieces.
+  absl::Status ReadStored(const LogicalTensor& tensor, uint64_t row_begin, uint64_t rows,
+                          std::span<uint8_t> out) const;
   absl::Status AddFile(const std::string& path);
   // The names of rows in a tensor of a piece: their numbers, or the keys of a table.
   absl::StatusOr<int64_t> RowIn(const StoredPiece& piece, const TensorInfo& names,

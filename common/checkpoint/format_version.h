@@ -18,7 +18,8 @@ namespace cohort {
 //                   3: metrics with accumulators (MetricValue.accumulators)
 //                   4: lists of words in files (Manifest.words), or many finished closures as
 //                      ranges (ChiefCut.finished_ranges)
-//                   5: an increment (Manifest.base)
+//                   5: an increment (Manifest.base), or rows that are partitioned by hash
+//                      (VariableSpec.hashed_rows)
 //   journal         1
 //                   2: metrics may have accumulators. Every journal carries 2, because its first
 //                      record is older than its metrics

@@ -92,6 +92,11 @@ absl::Status CheckBase(const v1::Manifest& manifest) {
 // The oldest format that a reader of this manifest must know.
 uint32_t FormatOf(const v1::Manifest& manifest) {
   if (!manifest.base().empty()) return 5;
+  const auto& variables = manifest.layout().variables();
+  if (std::any_of(variables.begin(), variables.end(),
+                  [](const v1::VariableSpec& variable) { return variable.hashed_rows(); })) {
+    return 5;
+  }
   if (!manifest.words().empty() || !manifest.chief().finished_ranges().empty()) return 4;
   const auto& metrics = manifest.chief().metrics();
   const bool accumulators = std::any_of(metrics.begin(), metrics.end(), [](const auto& metric) {

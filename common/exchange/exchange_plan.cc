@@ -64,6 +64,8 @@ absl::Status ExchangePlan::CheckItems(const ProgramRoutes& routes, const PushBat
       const VariableRoute& variable = routes.variables[static_cast<size_t>(item.variable)];
       if (item.sparse) {
         COHORT_RETURN_IF_ERROR(CheckKeys(variable, item.keys, variable.row_bytes()));
+      } else if (variable.hashed.has_value() && item.kind != PushKind::kRecordOnly) {
+        NeedAllRows(variable, variable.row_bytes());
       }
     }
   }
@@ -71,13 +73,23 @@ absl::Status ExchangePlan::CheckItems(const ProgramRoutes& routes, const PushBat
     for (const PullItem& item : pull->items) {
       COHORT_RETURN_IF_ERROR(CheckVariable(routes, item.variable));
       const VariableRoute& variable = routes.variables[static_cast<size_t>(item.variable)];
-      if (item.rows) COHORT_RETURN_IF_ERROR(CheckKeys(variable, item.keys, 0));
+      if (item.rows) {
+        COHORT_RETURN_IF_ERROR(CheckKeys(variable, item.keys, 0));
+      } else if (variable.hashed.has_value()) {
+        NeedAllRows(variable, 0);
+      }
     }
   }
   GrowTo(&keys_, keys_needed_);
   GrowTo(&order_, order_needed_);
   GrowTo(&values_, values_needed_);
   return absl::OkStatus();
+}
+
+void ExchangePlan::NeedAllRows(const VariableRoute& variable, uint64_t value_bytes) {
+  keys_needed_ += variable.rows;
+  order_needed_ += variable.rows;
+  values_needed_ += variable.rows * value_bytes;
 }
 
 absl::Status ExchangePlan::CheckKeys(const VariableRoute& variable, std::span<const int64_t> keys,
@@ -91,6 +103,7 @@ absl::Status ExchangePlan::CheckKeys(const VariableRoute& variable, std::span<co
     sorted = sorted && key > previous;
     previous = key;
   }
+  sorted = sorted && !variable.hashed.has_value();  // those of a shard are not together
   sorted_.push_back(sorted || variable.shards.size() == 1 ? 1 : 0);
   if (variable.shards.size() > 1) {
     keys_needed_ += keys.size();
@@ -124,19 +137,48 @@ ExchangePlan::Grouped ExchangePlan::GroupKeys(const VariableRoute& variable,
     while (shard < shards) bounds_[++shard] = keys.size();
     return {local, nullptr};
   }
-  for (const int64_t key : keys) ++bounds_[variable.ShardOf(static_cast<uint64_t>(key)) + 1];
+  for (const int64_t key : keys) {
+    ++bounds_[static_cast<size_t>(variable.PlaceOf(static_cast<uint64_t>(key)).shard) + 1];
+  }
   for (size_t s = 0; s < shards; ++s) bounds_[s + 1] += bounds_[s];
   cursor_.assign(bounds_.begin(), bounds_.end());
   uint32_t* order = order_.data() + order_used_;
   order_used_ += keys.size();
   for (size_t i = 0; i < keys.size(); ++i) {
-    const uint64_t row = static_cast<uint64_t>(keys[i]);
-    const size_t shard = variable.ShardOf(row);
-    const uint64_t at = cursor_[shard]++;
-    local[at] = static_cast<int64_t>(row - variable.shards[shard].row_begin);
+    const HashedRows::Place place = variable.PlaceOf(static_cast<uint64_t>(keys[i]));
+    const uint64_t at = cursor_[static_cast<size_t>(place.shard)]++;
+    local[at] = place.row;
     order[at] = static_cast<uint32_t>(i);
   }
   return {local, order};
+}
+
+ExchangePlan::Grouped ExchangePlan::GroupAllRows(const VariableRoute& variable) {
+  int64_t* local = keys_.data() + keys_used_;
+  uint32_t* order = order_.data() + order_used_;
+  keys_used_ += variable.rows;
+  order_used_ += variable.rows;
+  bounds_.assign(1, 0);
+  uint64_t at = 0;
+  for (int64_t shard = 0; shard < variable.hashed->shards(); ++shard) {
+    for (int64_t row = 0; row < variable.hashed->RowsOf(shard); ++row, ++at) {
+      local[at] = row;
+      order[at] = static_cast<uint32_t>(variable.hashed->RowAt({shard, row}));
+    }
+    bounds_.push_back(at);
+  }
+  return {local, order};
+}
+
+const uint8_t* ExchangePlan::Gather(const Grouped& grouped, const uint8_t* values, size_t rows,
+                                    uint64_t row_bytes) {
+  if (grouped.order == nullptr) return values;
+  uint8_t* gathered = values_.data() + values_used_;
+  values_used_ += rows * row_bytes;
+  for (size_t i = 0; i < rows; ++i) {
+    std::memcpy(gathered + i * row_bytes, values + grouped.order[i] * row_bytes, row_bytes);
+  }
+  return gathered;
 }
 
 void ExchangePlan::AddPush(const ProgramRoutes& routes, const PushBatch& push, const PushItem& item,
@@ -151,15 +193,9 @@ void ExchangePlan::AddPush(const ProgramRoutes& routes, const PushBatch& push, c
   Grouped grouped;
   if (item.sparse) {
     grouped = GroupKeys(variable, item.keys, sorted);
-    if (grouped.order != nullptr) {
-      uint8_t* gathered = values_.data() + values_used_;
-      values_used_ += item.keys.size() * piece.unit_bytes;
-      for (size_t i = 0; i < item.keys.size(); ++i) {
-        std::memcpy(gathered + i * piece.unit_bytes, values + grouped.order[i] * piece.unit_bytes,
-                    piece.unit_bytes);
-      }
-      values = gathered;
-    }
+    values = Gather(grouped, values, item.keys.size(), piece.unit_bytes);
+  } else if (variable.hashed.has_value() && item.kind != PushKind::kRecordOnly) {
+    values = Gather(GroupAllRows(variable), values, variable.rows, variable.row_bytes());
   }
   for (size_t s = 0; s < variable.shards.size(); ++s) {
     const ShardRoute& shard = variable.shards[s];
@@ -188,17 +224,21 @@ void ExchangePlan::AddPull(const ProgramRoutes& routes, const PullItem& item, bo
   const VariableRoute& variable = routes.variables[static_cast<size_t>(item.variable)];
   auto* destination = static_cast<uint8_t*>(item.destination);
   PullPiece piece;
-  piece.rows = item.rows;
+  piece.rows = item.rows || variable.hashed.has_value();
   piece.average = variable.reads_average;
-  piece.unit_bytes = item.rows ? variable.row_bytes() : variable.element_bytes;
+  piece.unit_bytes = piece.rows ? variable.row_bytes() : variable.element_bytes;
   if (item.lent != nullptr) *item.lent = nullptr;
-  if (!item.rows && variable.shards.size() == 1) piece.lent = item.lent;
+  if (!piece.rows && variable.shards.size() == 1) piece.lent = item.lent;
   Grouped grouped;
-  if (item.rows) grouped = GroupKeys(variable, item.keys, sorted);
+  if (item.rows) {
+    grouped = GroupKeys(variable, item.keys, sorted);
+  } else if (piece.rows) {
+    grouped = GroupAllRows(variable);
+  }
   for (size_t s = 0; s < variable.shards.size(); ++s) {
     const ShardRoute& shard = variable.shards[s];
     piece.shard = shard.shard;
-    if (item.rows) {
+    if (piece.rows) {
       piece.count = bounds_[s + 1] - bounds_[s];
       piece.keys = grouped.keys + bounds_[s];
       if (grouped.order != nullptr) {

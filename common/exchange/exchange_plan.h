@@ -79,7 +79,14 @@ class ExchangePlan {
                           const PullBatch* pull);
   absl::Status CheckKeys(const VariableRoute& variable, std::span<const int64_t> keys,
                          uint64_t value_bytes);
+  // Makes room for GroupAllRows and, for a push, Gather.
+  void NeedAllRows(const VariableRoute& variable, uint64_t value_bytes);
   Grouped GroupKeys(const VariableRoute& variable, std::span<const int64_t> keys, bool sorted);
+  // All rows of a variable whose shards share them by hash.
+  Grouped GroupAllRows(const VariableRoute& variable);
+  // The item's rows, copied in the order of the groups.
+  const uint8_t* Gather(const Grouped& grouped, const uint8_t* values, size_t rows,
+                        uint64_t row_bytes);
   void AddPush(const ProgramRoutes& routes, const PushBatch& push, const PushItem& item,
                bool sorted);
   void AddPull(const ProgramRoutes& routes, const PullItem& item, bool sorted);

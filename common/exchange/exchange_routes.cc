@@ -56,6 +56,18 @@ absl::StatusOr<VariableRoute> MakeVariable(const v1::Layout& layout, const Varia
     return InvalidArgument("shards of variable '{}' have {} of its {} rows", decl.name, next,
                            route.rows);
   }
+  if (spec.hashed_rows()) {
+    route.hashed =
+        HashedRows(static_cast<int64_t>(route.rows), static_cast<int64_t>(route.shards.size()));
+    for (size_t i = 0; i < route.shards.size(); ++i) {
+      const int64_t rows = route.hashed->RowsOf(static_cast<int64_t>(i));
+      if (static_cast<int64_t>(route.shards[i].rows) == rows) continue;
+      return InvalidArgument(
+          "shards of variable '{}', whose rows are partitioned by hash: shard {} has {} rows "
+          "instead of {}",
+          decl.name, route.shards[i].shard, route.shards[i].rows, rows);
+    }
+  }
   return route;
 }
 
@@ -81,14 +93,15 @@ absl::StatusOr<TabletRoute> MakeTablet(const v1::Routes& routes, uint32_t number
 
 }  // namespace
 
-size_t VariableRoute::ShardOf(uint64_t row) const {
+HashedRows::Place VariableRoute::PlaceOf(uint64_t row) const {
+  if (hashed.has_value()) return hashed->PlaceOf(static_cast<int64_t>(row));
   size_t low = 0;
   size_t high = shards.size();
   while (high - low > 1) {
     const size_t middle = (low + high) / 2;
     (shards[middle].row_begin <= row ? low : high) = middle;
   }
-  return low;
+  return {static_cast<int64_t>(low), static_cast<int64_t>(row - shards[low].row_begin)};
 }
 
 absl::StatusOr<std::shared_ptr<const ProgramRoutes>> ProgramRoutes::Make(
@@ -136,7 +149,10 @@ bool ProgramRoutes::SameShards(const ProgramRoutes& other) const {
     if (tablets[i].tablet != other.tablets[i].tablet) return false;
   }
   for (size_t i = 0; i < variables.size(); ++i) {
-    if (variables[i].shards != other.variables[i].shards) return false;
+    if (variables[i].shards != other.variables[i].shards ||
+        variables[i].hashed != other.variables[i].hashed) {
+      return false;
+    }
   }
   return true;
 }

@@ -5,11 +5,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "common/graph/program.h"
+#include "common/tensor/hashed_rows.h"
 
 namespace cohort::v1 {
 class Routes;
@@ -29,15 +31,16 @@ struct ShardRoute {
 
 struct VariableRoute {
   std::string name;
-  std::vector<ShardRoute> shards;  // in order of row_begin, without gaps
-  uint64_t rows = 0;               // axis 0; 1 if the variable is a scalar
-  uint64_t row_elements = 0;       // product of the other axes
+  std::vector<ShardRoute> shards;    // in order of row_begin, without gaps
+  std::optional<HashedRows> hashed;  // the shards share the rows by hash
+  uint64_t rows = 0;                 // axis 0; 1 if the variable is a scalar
+  uint64_t row_elements = 0;         // product of the other axes
   uint64_t element_bytes = 0;
   bool reads_average = false;  // VariableDecl::reads_average
 
   uint64_t row_bytes() const { return row_elements * element_bytes; }
-  // Index into `shards` of the one that has this row; the row is within [0, rows).
-  size_t ShardOf(uint64_t row) const;
+  // Where a row within [0, rows) is: an index into `shards`, and its number there.
+  HashedRows::Place PlaceOf(uint64_t row) const;
 };
 
 struct TabletRoute {

@@ -9,12 +9,26 @@
 #include "common/base/status.h"
 #include "common/placement/partitioner.h"
 #include "common/tensor/dtype.h"
+#include "common/tensor/hashed_rows.h"
 #include "proto/parameter_server.pb.h"
 
 namespace cohort {
 namespace {
 
 using Rows = std::pair<uint64_t, uint64_t>;  // [begin, end)
+
+// `shards` ascend.
+absl::Status CheckHashed(const v1::VariableSpec& variable, const std::vector<Rows>& shards) {
+  const HashedRows hashed(VariableRows(variable), static_cast<int64_t>(shards.size()));
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const auto rows = static_cast<int64_t>(shards[i].second - shards[i].first);
+    if (rows == hashed.RowsOf(static_cast<int64_t>(i))) continue;
+    return InvalidArgument(
+        "layout: the rows of '{}' are partitioned by hash, and shard {} of it has {} instead of {}",
+        variable.name(), i, rows, hashed.RowsOf(static_cast<int64_t>(i)));
+  }
+  return absl::OkStatus();
+}
 
 absl::Status CheckRows(const v1::VariableSpec& variable, std::vector<Rows> shards) {
   const int64_t size = VariableRows(variable);
@@ -28,6 +42,7 @@ absl::Status CheckRows(const v1::VariableSpec& variable, std::vector<Rows> shard
     if (begin > next) break;
     next = end;
   }
+  if (next == rows && variable.hashed_rows()) return CheckHashed(variable, shards);
   if (next == rows) return absl::OkStatus();
   return InvalidArgument("layout: row {} of '{}' is in no shard", next, variable.name());
 }

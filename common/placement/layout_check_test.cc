@@ -58,6 +58,13 @@ TEST_CASE("a layout holds every row once") {
        [](auto* l) { l->mutable_shards(1)->set_variable(7); }},
       {"shard 1 is on tablet 9", [](auto* l) { l->mutable_shards(1)->set_tablet(9); }},
       {"tablet 0 occurs twice", [](auto* l) { l->mutable_tablets(1)->set_tablet(0); }},
+      {"partitioned by hash, and shard 0 of it has 2 instead of 3",
+       [](auto* l) {
+         l->mutable_variables(0)->set_hashed_rows(true);
+         l->mutable_shards(0)->set_rows(2);
+         l->mutable_shards(1)->set_row_begin(2);
+         l->mutable_shards(1)->set_rows(3);
+       }},
       {"which has 0", [](auto* l) { l->mutable_variables(0)->set_dims(0, -5); }},
   };
   for (const Case& c : cases) {

@@ -63,6 +63,17 @@ std::vector<RowRange> DivideRows(int64_t rows, int64_t shards) {
 }
 
 absl::StatusOr<Partitioner> Partitioner::Create(const v1::PartitionerSpec& spec) {
+  COHORT_ASSIGN_OR_RETURN(Partitioner partitioner, CreateClass(spec));
+  if (!spec.rows().empty() && spec.rows() != "contiguous" && spec.rows() != "hash") {
+    return InvalidArgument(
+        "strategy.partitioner.rows: '{}' is unknown; there are 'contiguous' and 'hash'",
+        spec.rows());
+  }
+  partitioner.hash_ = spec.rows() == "hash";
+  return partitioner;
+}
+
+absl::StatusOr<Partitioner> Partitioner::CreateClass(const v1::PartitionerSpec& spec) {
   const std::string& name = spec.class_name();
   if (name.empty()) return Partitioner(Kind::kNone, 0, 1);
   if (name == "FixedShards") {
@@ -114,6 +125,10 @@ int64_t Partitioner::NumShards(const v1::VariableSpec& variable) const {
     }
   }
   return 1;
+}
+
+bool Partitioner::HashesRows(const v1::VariableSpec& variable) const {
+  return hash_ && variable.row_reads() && !IsTable(variable.dims()) && NumShards(variable) > 1;
 }
 
 std::vector<RowRange> Partitioner::Partition(const v1::VariableSpec& variable) const {

@@ -45,6 +45,9 @@ std::vector<RowRange> DivideRows(int64_t rows, int64_t shards);
 //   MaxSize(max_shard_bytes,     ceil(dim0 / max(1, floor(max_shard_bytes / row_bytes))),
 //           max_shards)          at most max_shards if that is given
 //
+// With `rows: hash`, the shards share the rows of a variable that steps read by rows as HashedRows
+// says (common/tensor/hashed_rows.h); the number and the sizes of shards are the same.
+//
 // A scalar, a variable that is marked as whole, and every variable of a job that names no
 // partitioner, is one shard.
 class Partitioner {
@@ -55,6 +58,8 @@ class Partitioner {
   static absl::StatusOr<Partitioner> Create(const v1::PartitionerSpec& spec);
 
   int64_t NumShards(const v1::VariableSpec& variable) const;
+  // True if the variable's shards share its rows by hash.
+  bool HashesRows(const v1::VariableSpec& variable) const;
   // Returns the rows of each shard, in order; at least one range.
   std::vector<RowRange> Partition(const v1::VariableSpec& variable) const;
 
@@ -62,10 +67,12 @@ class Partitioner {
   enum class Kind { kNone, kFixedShards, kMinSize, kMaxSize };
   Partitioner(Kind kind, int64_t bytes, int64_t max_shards)
       : kind_(kind), bytes_(bytes), max_shards_(max_shards) {}
+  static absl::StatusOr<Partitioner> CreateClass(const v1::PartitionerSpec& spec);
 
   Kind kind_;
   int64_t bytes_;       // MinSize, MaxSize: the size of a shard
   int64_t max_shards_;  // FixedShards: num_shards. 0: no limit
+  bool hash_ = false;
 };
 
 }  // namespace cohort

@@ -92,6 +92,23 @@ TEST_CASE("no partitioner is one shard; no rows, too") {
   CHECK(Shards(FixedShards(4), Sized({0, 3})) == 1);
 }
 
+TEST_CASE("shards share the rows of embeddings by hash") {
+  v1::PartitionerSpec spec = FixedShards(4);
+  v1::VariableSpec embedding = Sized({100, 8}), one_row = Sized({1, 8});
+  embedding.set_row_reads(true);
+  one_row.set_row_reads(true);
+  CHECK(!Partitioner::Create(spec)->HashesRows(embedding));
+  spec.set_rows("contiguous");
+  CHECK(!Partitioner::Create(spec)->HashesRows(embedding));
+  spec.set_rows("hash");
+  CHECK(Partitioner::Create(spec)->HashesRows(embedding));
+  CHECK(!Partitioner::Create(spec)->HashesRows(one_row));
+  CHECK(!Partitioner::Create(spec)->HashesRows(Sized({100, 8})));
+  spec.set_rows("random");
+  CHECK_THAT(std::string(Partitioner::Create(spec).status().message()),
+             Catch::Contains("strategy.partitioner.rows: 'random' is unknown"));
+}
+
 TEST_CASE("a wrong partitioner names the key") {
   const auto message = [](const v1::PartitionerSpec& spec) {
     const auto partitioner = Partitioner::Create(spec);

@@ -159,6 +159,9 @@ absl::StatusOr<v1::Layout> MakeLayout(std::span<const v1::VariableSpec> variable
   for (size_t v = 0; v < variables.size(); ++v) {
     COHORT_RETURN_IF_ERROR(CheckVariable(variables[v]));
     *layout.add_variables() = variables[v];
+    if (partitioner.HashesRows(variables[v])) {
+      layout.mutable_variables(static_cast<int>(v))->set_hashed_rows(true);
+    }
     // Each server has a part of a table, whose size nobody knows in advance.
     const std::vector<RowRange> ranges =
         IsTable(variables[v].dims())

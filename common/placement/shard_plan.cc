@@ -22,6 +22,13 @@ int64_t ShardBytes(const v1::Layout& layout, const v1::ShardSpec& shard) {
          static_cast<int64_t>(SizeOf(static_cast<DType>(variable.dtype())));
 }
 
+std::string RowsText(const v1::Layout& layout, const v1::ShardSpec& shard) {
+  if (layout.variables(static_cast<int>(shard.variable())).hashed_rows()) {
+    return fmt::format("{} by hash", shard.rows());
+  }
+  return fmt::format("[{}, {})", shard.row_begin(), shard.row_begin() + shard.rows());
+}
+
 std::vector<Line> ShardLines(const v1::Layout& layout) {
   std::map<uint32_t, int> shards_of, seen;
   for (const v1::ShardSpec& shard : layout.shards()) ++shards_of[shard.variable()];
@@ -30,9 +37,8 @@ std::vector<Line> ShardLines(const v1::Layout& layout) {
     const uint32_t ps = layout.tablets(static_cast<int>(shard.tablet())).ps();
     lines.push_back({layout.variables(static_cast<int>(shard.variable())).name(),
                      fmt::format("{}/{}", ++seen[shard.variable()], shards_of[shard.variable()]),
-                     fmt::format("[{}, {})", shard.row_begin(), shard.row_begin() + shard.rows()),
-                     FormatBytes(ShardBytes(layout, shard)), fmt::format("ps:{}", ps),
-                     fmt::format("{}", shard.tablet())});
+                     RowsText(layout, shard), FormatBytes(ShardBytes(layout, shard)),
+                     fmt::format("ps:{}", ps), fmt::format("{}", shard.tablet())});
   }
   return lines;
 }

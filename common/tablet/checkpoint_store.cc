@@ -33,6 +33,11 @@ class CheckpointSource : public ShardSource {
                         uint64_t row_begin, uint64_t rows, std::span<uint8_t> out) override {
     return reader_->ReadRows(variable, slot, dtype, row_begin, rows, out);
   }
+  absl::Status ReadHashedRows(const ShardInfo& shard, const std::string& slot, int64_t row,
+                              int64_t rows, std::span<uint8_t> out) override {
+    return reader_->ReadHashedRows(shard.variable, slot, shard.dtype, *shard.hashed,
+                                   {shard.part, row}, static_cast<uint64_t>(rows), out);
+  }
   absl::Status ReadTable(const ShardInfo& shard, cohort::Tablet::RowAdder add,
                          cohort::Tablet::RowAdder add_counts) override {
     std::vector<std::string> slots = {""};
@@ -56,7 +61,7 @@ class FileOfValues : public InitialValues {
  public:
   explicit FileOfValues(std::unique_ptr<SafetensorsReader> reader) : reader_(std::move(reader)) {}
 
-  absl::Status ReadRows(const ShardInfo& shard, uint64_t row_begin, uint64_t rows,
+  absl::Status ReadRows(const ShardInfo& shard, int64_t row, int64_t rows,
                         std::span<uint8_t> out) override {
     const TensorInfo* const tensor = reader_->Find(shard.variable);
     if (tensor == nullptr) return absl::OkStatus();
@@ -65,8 +70,13 @@ class FileOfValues : public InitialValues {
                       reader_->path(), shard.variable, DTypeName(tensor->dtype),
                       DimsToString(tensor->dims), DTypeName(shard.dtype), DimsToString(shard.dims));
     }
-    const uint64_t begin = row_begin * shard.row_bytes();
-    return reader_->ReadBytes(*tensor, begin, rows * shard.row_bytes(), out.data());
+    const auto read = [&](int64_t from, int64_t count, std::span<uint8_t> part) {
+      const size_t row_bytes = shard.row_bytes();
+      return reader_->ReadBytes(*tensor, static_cast<uint64_t>(from) * row_bytes,
+                                static_cast<uint64_t>(count) * row_bytes, part.data());
+    };
+    if (!shard.hashed.has_value()) return read(shard.row_begin + row, rows, out);
+    return ReadHashedShard(*shard.hashed, {shard.part, row}, shard.row_bytes(), out, read);
   }
   // The keys ascend by their rows, so those of the shard lie together.
   absl::Status ReadTable(const ShardInfo& shard, cohort::Tablet::RowAdder add) override {

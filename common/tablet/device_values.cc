@@ -35,6 +35,13 @@ absl::StatusOr<std::unique_ptr<DeviceValues>> DeviceValues::Make(
       return Unimplemented("variable \"{}\" is a table without bounds, which no device holds",
                            info.variable);
     }
+    if (info.hashed.has_value()) {
+      return Unimplemented(
+          "the rows of variable \"{}\" are partitioned by hash (strategy.partitioner, `rows: "
+          "hash`), "
+          "which no device holds",
+          info.variable);
+    }
     if (shard->rule() != nullptr &&
         std::holds_alternative<std::monostate>(shard->rule()->UpdateOfStep(info.dtype, 0).of)) {
       return Unimplemented(

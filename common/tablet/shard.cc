@@ -105,6 +105,15 @@ absl::StatusOr<ShardInfo> MakeInfo(const v1::Layout& layout, const v1::ShardSpec
                            spec.row_begin(), spec.row_begin() + spec.rows(), info.variable, rows);
   }
   info.row_begin = static_cast<int64_t>(spec.row_begin());
+  if (variable.hashed_rows()) {
+    int64_t shards = 0;
+    for (const v1::ShardSpec& other : layout.shards()) {
+      if (other.variable() != spec.variable()) continue;
+      ++shards;
+      if (other.row_begin() < spec.row_begin()) ++info.part;
+    }
+    info.hashed = HashedRows(static_cast<int64_t>(rows), shards);
+  }
   info.rows = static_cast<int64_t>(spec.rows());
   info.trainable = variable.trainable();
   info.row_reads = variable.row_reads();
@@ -187,9 +196,14 @@ absl::Status Shard::Initialize(const v1::InitializerSpec& spec) {
   }
   return Fill([&](int slot, int64_t row, int64_t rows, std::span<uint8_t> out) {
     if (slot < 0 || info_->slots[static_cast<size_t>(slot)].is_copy) {
-      const auto begin = static_cast<uint64_t>((info_->row_begin + row) * info_->row_elements);
-      const auto count = static_cast<uint64_t>(rows * info_->row_elements);
-      initializer->Fill(info_->dtype, begin, begin + count, out.data());
+      // Rows that follow one another in the variable are filled at once.
+      const int64_t at_once = info_->hashed.has_value() ? 1 : rows;
+      for (int64_t done = 0; done < rows; done += at_once) {
+        const auto begin = static_cast<uint64_t>(info_->RowOf(row + done) * info_->row_elements);
+        initializer->Fill(info_->dtype, begin,
+                          begin + static_cast<uint64_t>(at_once * info_->row_elements),
+                          out.data() + static_cast<size_t>(done) * info_->row_bytes());
+      }
     } else if (info_->dtype == DType::kFloat32) {
       FillWith<float>(info_->slots[static_cast<size_t>(slot)].initial_value, out);
     } else {

@@ -17,6 +17,7 @@
 #include "common/tablet/value_runs.h"
 #include "common/tensor/buffer.h"
 #include "common/tensor/dtype.h"
+#include "common/tensor/hashed_rows.h"
 #include "common/tensor/table_rows.h"
 #include "common/tensor/tensor.h"
 
@@ -36,6 +37,10 @@ struct ShardInfo {
   bool trainable = false;
   bool row_reads = false;       // an embedding: steps read and update some rows of it
   std::vector<SlotInfo> slots;  // none if the variable is not trainable
+  // The variable's rows are shared by hash. Then row_begin is the number of rows that the shards
+  // before this one have, and `part` that of these shards.
+  std::optional<HashedRows> hashed;
+  int64_t part = 0;
 
   // The rows of a table without bounds exist one by one (TableRows).
   bool is_table() const { return IsTable(dims); }
@@ -51,6 +56,11 @@ struct ShardInfo {
     for (size_t s = 0; s < slots.size(); ++s) bytes += slot_row_bytes(s);
     return bytes;
   }
+  // The row of the variable that is a row of the shard, and its key as the user knows it.
+  int64_t RowOf(int64_t row) const {
+    return hashed.has_value() ? hashed->RowAt({part, row}) : row_begin + row;
+  }
+  int64_t KeyOf(int64_t row) const { return is_table() ? KeyOfRow(RowOf(row)) : RowOf(row); }
   // 0 for a table.
   int64_t elements() const { return is_table() ? 0 : rows * row_elements; }
 };

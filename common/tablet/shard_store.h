@@ -27,6 +27,12 @@ class ShardSource {
   // Reads rows [row_begin, row_begin + rows) of a variable (slot "") or of one of its slots.
   virtual absl::Status ReadRows(const std::string& variable, const std::string& slot, DType dtype,
                                 uint64_t row_begin, uint64_t rows, std::span<uint8_t> out) = 0;
+  // Reads rows [row, row + rows) of a shard whose variable is partitioned by hash.
+  virtual absl::Status ReadHashedRows(const ShardInfo& shard, const std::string& /*slot*/,
+                                      int64_t /*row*/, int64_t /*rows*/,
+                                      std::span<uint8_t> /*out*/) {
+    return absl::UnimplementedError("this store has no rows by hash: " + shard.variable);
+  }
   // Gives the rows that a shard of a table without bounds has to `add`, in pieces, and what is
   // known of others to `add_counts`; see Tablet::FillTables.
   virtual absl::Status ReadTable(const ShardInfo& shard, cohort::Tablet::RowAdder /*add*/,
@@ -41,10 +47,9 @@ class ShardSource {
 class InitialValues {
  public:
   virtual ~InitialValues() = default;
-  // Reads rows [row_begin, row_begin + rows) of the shard's variable, if the values have it, and
-  // leaves `out` as it is if not. Rows count within the variable. Errors: DataLoss if the variable
-  // has another shape or type there.
-  virtual absl::Status ReadRows(const ShardInfo& shard, uint64_t row_begin, uint64_t rows,
+  // Reads rows [row, row + rows) of the shard, if the values have its variable, and leaves `out` as
+  // it is if not. Errors: DataLoss if the variable has another shape or type there.
+  virtual absl::Status ReadRows(const ShardInfo& shard, int64_t row, int64_t rows,
                                 std::span<uint8_t> out) = 0;
   // Gives the rows that a shard of a table without bounds begins with to `add`, in pieces, with
   // their values alone. Errors: as for ReadRows, and those of `add`.

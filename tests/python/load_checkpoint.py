@@ -25,8 +25,21 @@ def load_checkpoint(directory):
     """
     with open(os.path.join(directory, "manifest.json"), encoding="utf-8") as file:
         manifest = json.load(file)
-    beside = os.path.dirname(os.path.abspath(directory))
-    base = load_checkpoint(os.path.join(beside, manifest["base"])) if manifest.get("base") else {}
+    tensors = _stored(directory, manifest)
+    for variable, shards in _hashed(manifest.get("layout", {})).items():
+        for tensor in [name for name in tensors if name.split("@")[0] == variable]:
+            tensors[tensor] = tensors[tensor][_places_of_rows(len(tensors[tensor]), shards)]
+    tensors.update(_learned_moments(manifest))
+    return tensors
+
+
+def _stored(directory, manifest):
+    """The tensors in the order of their pieces."""
+    base = {}
+    if manifest.get("base"):
+        before = os.path.join(os.path.dirname(os.path.abspath(directory)), manifest["base"])
+        with open(os.path.join(before, "manifest.json"), encoding="utf-8") as file:
+            base = _stored(before, json.load(file))
     pieces = collections.defaultdict(dict)
     for name in [variable["name"] for variable in manifest.get("layout", {}).get("variables", [])]:
         pieces[name] = {}
@@ -38,7 +51,6 @@ def load_checkpoint(directory):
     for tensor in [name for name, rows in pieces.items() if rows and not name.endswith(("@changed_rows", "@removed_keys"))]:
         rows = [_with_base(tensor, piece, pieces, base) for piece in sorted(pieces[tensor])]
         tensors[tensor] = rows[0] if rows[0].ndim == 0 else np.concatenate(rows)
-    tensors.update(_learned_moments(manifest))
     return tensors
 
 
@@ -66,6 +78,25 @@ def _row_of_key(keys):
     for factor in (0xbf58476d1ce4e5b9, 0x94d049bb133111eb):
         row = (row ^ (row >> shift)) * np.uint64(factor) & mask
     return row ^ (row >> shift)
+
+
+def _hashed(layout):
+    """The number of shards of each variable whose rows are partitioned by hash (`rows: hash`)."""
+    shards = collections.Counter(shard.get("variable", 0) for shard in layout.get("shards", []))
+    return {variable["name"]: shards[i] for i, variable in enumerate(layout.get("variables", []))
+            if variable.get("hashed_rows")}
+
+
+def _places_of_rows(rows, shards):
+    """Where each row is, if the shards lie one after the other (common/tensor/hashed_rows.h)."""
+    groups = rows // shards
+    x = np.arange(groups, dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    turns = np.append(((x >> np.uint64(32)) * np.uint64(shards) >> np.uint64(32)).astype(np.int64), 0)
+    row = np.arange(rows)
+    shard = (row + turns[row // shards]) % shards
+    return groups * shard + np.minimum(shard, rows - groups * shards) + row // shards
 
 
 def _learned_moments(manifest):
