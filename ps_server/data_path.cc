@@ -193,6 +193,12 @@ uint64_t DataPath::ValueBytes() const {
   return SumOfTablets(tablets(), [](Tablet* tablet) { return tablet->bytes(); });
 }
 
+void DataPath::AddRowFigures(v1::TaskFigures* figures) const {
+  const std::shared_ptr<const TabletSet> tablets = this->tablets();
+  if (tablets == nullptr) return;
+  for (const auto& tablet : tablets->tablets) tablet->AddRowFigures(figures);
+}
+
 void DataPath::Reclaim() {
   const std::shared_ptr<const TabletSet> tablets = this->tablets();
   if (tablets == nullptr) return;

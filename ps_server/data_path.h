@@ -27,6 +27,7 @@ class PushPullResponseHeader;
 class StepPosition;
 class StepSummed;
 class SumStep;
+class TaskFigures;
 }  // namespace v1
 
 // The tablets that a server serves at one time. Immutable except for the watermark. The watermark
@@ -89,6 +90,8 @@ class DataPath {
   uint64_t SupersededBytes() const;
   // Values and slots of the tablets that are served. Tables without bounds grow.
   uint64_t ValueBytes() const;
+  // Adds the figures of the tablets that are served.
+  void AddRowFigures(v1::TaskFigures* figures) const;
   uint64_t EarlyBytes() const { return early_bytes_.load(); }
   // For Tablet::Options.
   std::atomic<uint64_t>* early_bytes() { return &early_bytes_; }

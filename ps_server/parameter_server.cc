@@ -15,6 +15,7 @@
 #include "common/rpc/push_pull/shared_memory.h"
 #include "common/rpc/stream/stream_server.h"
 #include "ps_server/ps_options.h"
+#include "ps_server/row_metrics.h"
 #include "ps_server/server_memory.h"
 #include "ps_server/unsent_answers.h"
 
@@ -61,6 +62,11 @@ ParameterServer::ParameterServer(Options options)
   registry_.AddCallback(
       "cohort_ps_unsent_answer_bytes", "Pulled values that clients have not taken yet",
       [this] { return static_cast<double>(core_->memory()->answers()->bytes()); });
+  registry_.AddPreparation([this, metrics = std::make_shared<RowMetrics>(&registry_)] {
+    v1::TaskFigures figures;
+    core_->data_path()->AddRowFigures(&figures);
+    metrics->Set(figures);
+  });
   registry_.AddCallback("cohort_ps_early_bytes",
                         "Gradients of a synchronous step that came before their turn",
                         [this] { return static_cast<double>(core_->data_path()->EarlyBytes()); });
@@ -91,6 +97,7 @@ v1::TaskFigures ParameterServer::Figures() const {
   figures.set_sent_bytes(metrics.bytes_out->value());
   figures.set_received_bytes(metrics.bytes_in->value());
   figures.set_pushes(metrics.pushes[v1::APPLIED]->value() + metrics.pushes[v1::STAGED]->value());
+  core_->data_path()->AddRowFigures(&figures);
   return figures;
 }
 

@@ -495,6 +495,12 @@ void PsCore::AnswerSnapshot(const Asker& asker, const SnapshotJob& job, double s
   for (v1::SnapshotFile& file : *files) {
     *written.mutable_snapshot_written()->add_files() = std::move(file);
   }
+  // The last cut ends the job: its report has what the figures were then.
+  if (env_.figures) {
+    v1::PsToChief figures;
+    *figures.mutable_pong()->mutable_figures() = env_.figures();
+    Answer({.generation = asker.generation}, &figures);
+  }
   Answer(asker, &written);
 }
 

@@ -3,9 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace cohort {
+
+namespace v1 {
+class TaskFigures;
+}
 
 // The core counts these during one incarnation of the chief, except ClusterCounters. Each part owns
 // one of these structs and is its only writer. CoreCounters joins them, and is copied as a whole.
@@ -104,7 +109,8 @@ struct TaskReport {
   uint64_t lost_memory_bytes = 0;
   uint64_t sent_bytes = 0;  // payload, from the start of its process
   uint64_t received_bytes = 0;
-  uint64_t pushes = 0;  // servers: push sections applied or staged
+  uint64_t pushes = 0;                             // servers: push sections applied or staged
+  std::shared_ptr<const v1::TaskFigures> figures;  // all of its last Pong; null: none has come
 };
 
 }  // namespace cohort

@@ -71,8 +71,8 @@ void Membership::OnConnected(Task task, int64_t now_us) {
   m.heard_us = now_us;
   m.hears_other = false;
   // Another process may be at the other end.
-  if (m.figures.memory_bytes() > 0) m.lost_memory_bytes = m.figures.memory_bytes();
-  m.figures.Clear();
+  if (m.figures->memory_bytes() > 0) m.lost_memory_bytes = m.figures->memory_bytes();
+  m.figures = std::make_shared<const v1::TaskFigures>();
   const bool probe = outbox_->generation() == 0;
   SetLink(&m, probe ? Link::kProbing : Link::kAdopting, now_us);
   Ask(task, probe, now_us);
@@ -297,15 +297,16 @@ bool Membership::any_worker_hears_other() const {
 TaskReport Membership::ReportOf(Task task, int64_t now_us) const {
   const Member& m = member(task);
   const auto& addresses = task.role == Role::kWorker ? options_->workers : options_->ps;
-  const bool just_lost = m.link == Link::kDown && m.figures.memory_bytes() > 0;
+  const bool just_lost = m.link == Link::kDown && m.figures->memory_bytes() > 0;
   return {.address = addresses[static_cast<size_t>(task.index)],
           .connected = m.link == Link::kAdopted,
           .heard_seconds = static_cast<double>(now_us - m.heard_us) / 1e6,
-          .memory_bytes = m.figures.memory_bytes(),
-          .lost_memory_bytes = just_lost ? m.figures.memory_bytes() : m.lost_memory_bytes,
-          .sent_bytes = m.figures.sent_bytes(),
-          .received_bytes = m.figures.received_bytes(),
-          .pushes = m.figures.pushes()};
+          .memory_bytes = m.figures->memory_bytes(),
+          .lost_memory_bytes = just_lost ? m.figures->memory_bytes() : m.lost_memory_bytes,
+          .sent_bytes = m.figures->sent_bytes(),
+          .received_bytes = m.figures->received_bytes(),
+          .pushes = m.figures->pushes(),
+          .figures = m.figures};
 }
 
 std::string Membership::Missing(int64_t now_us) const {

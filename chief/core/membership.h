@@ -4,6 +4,7 @@
 #include <absl/status/status.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,7 +44,8 @@ struct Member {
   int64_t refused_since_us = -1;  // when it first reported another chief that is alive; -1: never
   std::string why_down;
   bool differs = false;  // it calculates otherwise than the others, and the chief has logged that
-  v1::TaskFigures figures;         // in its last Pong on this connection, or on the lost one
+  // In its last Pong on this connection, or on the lost one.
+  std::shared_ptr<const v1::TaskFigures> figures = std::make_shared<const v1::TaskFigures>();
   uint64_t lost_memory_bytes = 0;  // in the last Pong of the connection before
 };
 
@@ -102,7 +104,9 @@ class Membership {
   void OnDisconnected(Task task, const std::string& why, int64_t now_us);
   Verdict OnHello(Task task, const Hello& hello, int64_t now_us);
   void OnHeard(Task task, int64_t now_us) { member(task).heard_us = now_us; }
-  void OnPong(Task task, const v1::Pong& pong) { member(task).figures = pong.figures(); }
+  void OnPong(Task task, const v1::Pong& pong) {
+    member(task).figures = std::make_shared<const v1::TaskFigures>(pong.figures());
+  }
   // What `task` has reported last.
   TaskReport ReportOf(Task task, int64_t now_us) const;
   // Sends probes and pings; requests a new stream to a task that is silent.

@@ -8,8 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "chief/job/row_report.h"
 #include "common/base/json_text.h"
 #include "common/base/status.h"
+#include "proto/parameter_server.pb.h"
 
 namespace cohort {
 namespace {
@@ -83,6 +85,29 @@ json ServersJson(const CoordinatorState& state) {
   return servers;
 }
 
+json RowsJson(const ClusterRowFigures& figures) {
+  json out = {{"skew", figures.skew()}, {"servers", json::array()}, {"variables", json::array()}};
+  for (const ServerShare& server : figures.servers) {
+    out["servers"].push_back({{"rows", server.rows}, {"bytes", server.bytes}});
+  }
+  for (const v1::RowFigures& of : figures.variables) {
+    json hot = json::array();
+    for (const v1::HotKey& key : of.hot()) {
+      hot.push_back({{"key", key.key()}, {"pulls", key.pulls()}});
+    }
+    out["variables"].push_back({{"name", of.variable()},
+                                {"rows", of.rows()},
+                                {"bytes", of.bytes()},
+                                {"pulled", of.pulled()},
+                                {"pushed", of.pushed()},
+                                {"made", of.made()},
+                                {"evicted", of.evicted()},
+                                {"not_admitted", of.not_admitted()},
+                                {"hot", std::move(hot)}});
+  }
+  return out;
+}
+
 // A task whose process is stopped, or whose machine is, keeps its connection for a while.
 std::string SilentTasks(const CoordinatorState& state) {
   constexpr double kSilentSeconds = 10;
@@ -139,6 +164,9 @@ json StatusJson(const JobStatus& status) {
   out["strategy"] = ModeJson(state.mode);
   out["workers"] = WorkersJson(state);
   out["servers"] = ServersJson(state);
+  if (const ClusterRowFigures rows = RowFiguresOf(state); !rows.empty()) {
+    out["rows"] = RowsJson(rows);
+  }
   out["checkpoint_age_seconds"] = state.checkpoint_age_seconds;
   out["waiting_for"] = state.waiting_for.empty() ? SilentTasks(state) : state.waiting_for;
   out["metrics"] = json::object();

@@ -5,6 +5,7 @@
 
 #include "chief/job/job_control.h"
 #include "chief/job/job_progress.h"
+#include "chief/job/row_report.h"
 #include "common/report/progress.h"
 #include "proto/checkpoint.pb.h"
 
@@ -117,6 +118,9 @@ Lines ThisChief(const JobReport& r) {
                        fmt::format("{} applied, {} refused", Count(counters.applied, "section"),
                                    Count(counters.duplicates, "duplicate")));
   }
+  if (const ClusterRowFigures rows = RowFiguresOf(r.state); !rows.empty()) {
+    lines.emplace_back("rows", RowsLine(rows));
+  }
   const Lines order = OrderLines(counters);
   lines.insert(lines.end(), order.begin(), order.end());
   lines.emplace_back("storage",
@@ -126,6 +130,11 @@ Lines ThisChief(const JobReport& r) {
                                  Count(static_cast<uint64_t>(r.trained.fsyncs), "fsync"),
                                  static_cast<double>(counters.held_us) / 1e6));
   return lines;
+}
+
+std::string RowsText(const JobReport& r) {
+  const ClusterRowFigures rows = RowFiguresOf(r.state);
+  return rows.empty() ? "" : fmt::format("\nWhat steps read by rows:\n{}", RowsTable(rows));
 }
 
 std::string MetricsLogLine(const MetricsLog::Summary& log) {
@@ -191,14 +200,14 @@ std::string JobReport::Text() const {
                        checkpoint, *found_finished, best, page.empty() ? "" : Line("page", page));
   }
   return fmt::format(
-      "\n{}{}{}{}\nSince this chief started:\n{}\nWhere the variables were:\n{}\n{}{}",
+      "\n{}{}{}{}\nSince this chief started:\n{}\nWhere the variables were:\n{}{}\n{}{}",
       failed.empty() ? "" : Line("failed", failed),
       MetricsLine("training", training) + MetricsLine("validation", validation) +
           LossWarning(training),
       LinesText(WholeLife(*this)),
       Line("settings", Count(steps_per_closure, "step") + " per closure"),
-      LinesText(ThisChief(*this)), shard_plan, page.empty() ? "" : Line("page", page),
-      MetricsLogLine(metrics_log));
+      LinesText(ThisChief(*this)), shard_plan, RowsText(*this),
+      page.empty() ? "" : Line("page", page), MetricsLogLine(metrics_log));
 }
 
 }  // namespace cohort

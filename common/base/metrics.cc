@@ -103,13 +103,14 @@ class MetricsRegistry::Impl {
   }
 
   void AddPreparation(std::function<void()> prepare) {
-    MutexLock lock(&mu_);
+    MutexLock lock(&reading_);
     preparations_.push_back(std::move(prepare));
   }
 
   std::vector<prometheus::MetricFamily> Collect() const {
-    MutexLock lock(&mu_);
+    MutexLock reading(&reading_);
     for (const auto& prepare : preparations_) prepare();
+    MutexLock lock(&mu_);
     std::vector<prometheus::MetricFamily> result;
     for (const auto& [name, family] : families_) {
       auto& out = result.emplace_back();
@@ -126,9 +127,10 @@ class MetricsRegistry::Impl {
   }
 
  private:
+  mutable Mutex reading_ ABSL_ACQUIRED_BEFORE(mu_);
   mutable Mutex mu_;
   std::map<std::string, Family> families_ ABSL_GUARDED_BY(mu_);
-  std::vector<std::function<void()>> preparations_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::function<void()>> preparations_ ABSL_GUARDED_BY(reading_);
 };
 
 MetricsRegistry::MetricsRegistry() : impl_(std::make_unique<Impl>()) {}

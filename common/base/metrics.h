@@ -80,7 +80,7 @@ class MetricsRegistry {
   void AddCallback(std::string_view name, std::string_view help, std::function<double()> read,
                    const MetricLabels& labels = {});
   // Calls `prepare` whenever the metrics are read, before the callbacks, one reader at a time: what
-  // it prepares, callbacks may read without a lock.
+  // it prepares, callbacks may read without a lock. It may add metrics.
   void AddPreparation(std::function<void()> prepare);
 
   // Prometheus' text format 0.0.4, sorted by name: the answer to GET /metrics.

@@ -17,6 +17,11 @@ namespace cohort {
 // the payload. Payload views are contiguous and aligned to 8 bytes, except the values of a dense
 // gradient. They stay valid during the call.
 
+// The keys of an entry.
+inline std::span<const int64_t> KeysOf(std::span<const uint8_t> bytes) {
+  return {reinterpret_cast<const int64_t*>(bytes.data()), bytes.size() / sizeof(int64_t)};
+}
+
 // v1.PushEntry with its payload. Sizes are as the peer gave them: not checked yet.
 struct PushEntryView {
   uint32_t shard = 0;

@@ -51,10 +51,6 @@ void GatherRows(uint64_t count, size_t bytes, const RowOf& row_of, uint8_t* out)
   }
 }
 
-std::span<const int64_t> KeysOf(std::span<const uint8_t> bytes) {
-  return {reinterpret_cast<const int64_t*>(bytes.data()), bytes.size() / sizeof(int64_t)};
-}
-
 // Makes `entry` one of the rows that have places. `memory` holds its values if some have none.
 void DropUnplaced(size_t row_bytes, std::vector<int64_t>* places, PushEntryView* entry,
                   std::vector<uint8_t>* memory) {

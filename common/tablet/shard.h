@@ -85,6 +85,10 @@ class Shard {
 
   // The memory of values and slots.
   uint64_t bytes() const { return static_cast<uint64_t>(blocks_.rows()) * info_->held_row_bytes(); }
+  // Null if it is no table. Thread-safe.
+  const TableCounts* table_counts() const {
+    return table_.has_value() ? &table_->figures() : nullptr;
+  }
   // With `request`: for a checkpoint, which may be an increment.
   ShardSnapshot Snapshot(const SnapshotRequest* request = nullptr);
   // The memory that these entries, which have passed CheckPush, would take because a snapshot

@@ -79,6 +79,7 @@ void TableRows::Find(std::span<const int64_t> rows, uint64_t clock,
 void TableRows::FindOrMake(std::span<const int64_t> rows, uint64_t clock,
                            std::vector<int64_t>* places) {
   Find(rows, clock, places);
+  uint64_t made = 0, not_admitted = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
     int64_t& place = (*places)[i];
     if (place != kNoPlace) continue;
@@ -92,7 +93,10 @@ void TableRows::FindOrMake(std::span<const int64_t> rows, uint64_t clock,
       Remove(found->second);
     }
     if (Admits(rows[i], clock)) place = Make(rows[i], clock);
+    ++(place == kNoPlace ? not_admitted : made);
   }
+  figures_.made.fetch_add(made, std::memory_order_relaxed);
+  figures_.not_admitted.fetch_add(not_admitted, std::memory_order_relaxed);
 }
 
 TableRows::Counts& TableRows::CountsOf(int64_t row) {
@@ -230,6 +234,7 @@ int64_t TableRows::Take(int64_t row, uint64_t clock) {
     free_.pop_back();
   }
   PartOf(row)[row] = place;
+  figures_.rows.fetch_add(1, std::memory_order_relaxed);
   blocks_->SetRowAt(place, row);
   if (rules_.needs_clocks()) blocks_->SetClockAt(place, clock);
   return place;
@@ -237,6 +242,8 @@ int64_t TableRows::Take(int64_t row, uint64_t clock) {
 
 void TableRows::Remove(int64_t place) {
   PartOf(blocks_->RowAt(place)).erase(blocks_->RowAt(place));
+  figures_.rows.fetch_sub(1, std::memory_order_relaxed);
+  figures_.evicted.fetch_add(1, std::memory_order_relaxed);
   blocks_->SetRowAt(place, kNoPlace);
   free_.push_back(place);
 }

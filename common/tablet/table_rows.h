@@ -4,6 +4,7 @@
 #include <absl/container/flat_hash_map.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -43,6 +44,14 @@ struct RowCount {
   uint64_t updated = 0;
 };
 
+// For metrics. Any thread reads it.
+struct TableCounts {
+  std::atomic<uint64_t> rows{0};          // that exist
+  std::atomic<uint64_t> made{0};          // by updates
+  std::atomic<uint64_t> evicted{0};       // rows that the rules have removed
+  std::atomic<uint64_t> not_admitted{0};  // gradients of rows that were not made
+};
+
 // Which rows of a table without bounds (common/tensor/table_rows.h) exist in a shard, and their
 // *places*: row numbers of the shard's blocks, which grow with the table. An update that names a
 // row makes it, if the rules admit it, with the values that its key has in a dense range with the
@@ -79,6 +88,7 @@ class TableRows {
 
   const TableRules& rules() const { return rules_; }
   const AllCounts& counts() const { return counts_; }
+  const TableCounts& figures() const { return figures_; }
   size_t size() const { return static_cast<size_t>(end_) - free_.size(); }
 
  private:
@@ -105,6 +115,7 @@ class TableRows {
   ShardBlocks* const blocks_;
   std::array<Part, kParts> parts_;
   AllCounts counts_;
+  TableCounts figures_;
   std::vector<int64_t> free_;  // places below end_ without a row
   int64_t end_ = 0;
   int64_t swept_ = 0;  // the next place that Sweep looks at

@@ -79,6 +79,7 @@ Tablet::Tablet(Options options, std::shared_ptr<const LayoutRules> rules,
       rules_(std::move(rules)),
       shards_(std::move(shards)),
       clippings_(std::move(clippings)),
+      traffic_(shards_),
       open_step_(std::max<uint64_t>(options_.open_step, 1)),
       generation_(options_.generation),
       values_(std::make_unique<BlockValues>(shards_, NotOnDevice(options_.tablet))),
@@ -205,6 +206,11 @@ absl::Status Tablet::CheckPush(const PushHeaderView& header, const PushSectionVi
     const StagedStep::Group group{index, &shard.info(), entries.subspan(begin, end - begin)};
     COHORT_RETURN_IF_ERROR(shard.CheckPush(group.entries));
     groups_.push_back(group);
+  }
+  for (const StagedStep::Group& group : groups_) {
+    for (const PushEntryView& entry : group.entries) {
+      if (entry.sparse) traffic_.Pushed(group.shard, entry.count);
+    }
   }
   return absl::OkStatus();
 }
@@ -481,7 +487,9 @@ void Tablet::Pull(uint64_t generation, uint64_t step, const PullSectionView& sec
   if (!check.ok()) return SetInvalid(check, result);
   result->set_status(v1::APPLIED);
   for (const PullEntryView& entry : section.entries) {
-    Find(entry.shard)->Pull(entry, result, payload);
+    const size_t index = FindIndex(entry.shard);
+    shards_[index]->Pull(entry, result, payload);
+    if (entry.rows) traffic_.Pulled(index, KeysOf(entry.keys));
   }
 }
 

@@ -20,6 +20,7 @@
 #include "common/optimizers/optimizers.h"
 #include "common/tablet/applied_set.h"
 #include "common/tablet/push_pull_views.h"
+#include "common/tablet/row_traffic.h"
 #include "common/tablet/shard.h"
 #include "common/tablet/staged_step.h"
 #include "common/tablet/tablet_values.h"
@@ -36,6 +37,7 @@ class Layout;
 class PullResult;
 class PushResult;
 class TabletCut;
+class TaskFigures;
 }  // namespace v1
 
 // The state of a tablet at one moment, which goes into a checkpoint.
@@ -224,6 +226,9 @@ class Tablet {
   uint64_t version() const { return version_.load(std::memory_order_relaxed); }
   // Does not wait for a running apply.
   uint64_t copied_blocks() const;
+  // What the tablet has of variables that are read by rows, and what steps have asked of them. Does
+  // not wait for a running apply.
+  void AddRowFigures(v1::TaskFigures* figures) const { traffic_.AddTo(figures); }
 
  private:
   // How the gradients of a shard are clipped.
@@ -274,6 +279,7 @@ class Tablet {
   // The shards by number. The list is constant, their contents are guarded by mu_.
   const std::vector<std::unique_ptr<Shard>> shards_;
   const std::vector<ShardClipping> clippings_;  // by shard, as shards_
+  RowTraffic traffic_;                          // counts under mu_
   std::atomic<uint64_t> version_{0};            // written under mu_
   std::atomic<uint64_t> open_step_{1};          // written under mu_
 

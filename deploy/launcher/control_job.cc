@@ -117,6 +117,34 @@ std::string StreamText(const json& stream) {
   return text + "\n";
 }
 
+// "skew 1.68: 84 %, 16 %", and for each variable its size and its hottest keys.
+std::string RowsText(const json& rows) {
+  double all = 0;
+  for (const json& server : rows.value("servers", json::array())) all += server.value("rows", 0.0);
+  std::vector<std::string> shares;
+  for (const json& server : rows.value("servers", json::array())) {
+    shares.push_back(
+        fmt::format("{:.0f} %", all > 0 ? 100 * server.value("rows", 0.0) / all : 0.0));
+  }
+  std::string text = fmt::format("{:<11} skew {:.2f}, by server {}\n", "rows",
+                                 rows.value("skew", 0.0), fmt::join(shares, ", "));
+  for (const json& of : rows.value("variables", json::array())) {
+    const auto number = [&of](const char* key) { return of.value(key, uint64_t{0}); };
+    text += fmt::format("{:<11} {}: {} rows, {} bytes", "", of.value("name", ""), number("rows"),
+                        number("bytes"));
+    if (number("made") + number("evicted") + number("not_admitted") > 0) {
+      text += fmt::format(", {} made, {} evicted, {} gradients not admitted", number("made"),
+                          number("evicted"), number("not_admitted"));
+    }
+    std::vector<int64_t> keys;
+    for (const json& hot : of.value("hot", json::array())) {
+      keys.push_back(hot.value("key", int64_t{0}));
+    }
+    text += keys.empty() ? "\n" : fmt::format("; hot keys {}\n", fmt::join(keys, " "));
+  }
+  return text;
+}
+
 std::string StatusText(const json& s) {
   const auto number = [&s](const char* key) { return s.value(key, uint64_t{0}); };
   std::string text;
@@ -147,6 +175,7 @@ std::string StatusText(const json& s) {
     line("servers", TasksText("ps", s.value("servers", json::array())));
     line("closures", fmt::format("{} wait, {} run", number("queued"), number("in_flight")));
   }
+  if (s.contains("rows")) text += RowsText(s["rows"]);
   if (s.contains("stream")) text += StreamText(s["stream"]);
   line("checkpoint", s.value("newest_checkpoint", ""));
   line("waits", s.value("waiting_for", ""));

@@ -19,7 +19,7 @@ LAYERS = [
     ["common/base"],
     ["common/os"],
     ["common/tls"],
-    ["common/cluster", "common/tensor", "common/report", "common/schema"],
+    ["common/cluster", "common/tensor", "common/report", "common/schema", "common/row_figures"],
     ["common/metrics", "common/device"],
     ["common/rpc/stream", "common/graph", "common/checkpoint", "common/data"],
     ["common/rpc/push_pull", "common/rpc/admin", "common/run_report"],
