@@ -15,14 +15,14 @@ build=(
   libfmt-dev libcli11-dev libyaml-cpp-dev nlohmann-json3-dev
   prometheus-cpp-dev libcivetweb-dev libcurl4-openssl-dev libmicrohttpd-dev
   libjpeg62-turbo-dev libpng-dev libfarmhash-dev
-  libdnnl-dev ocl-icd-opencl-dev libhwy-dev libmimalloc-dev libhdf5-dev libmuparser-dev
+  libdnnl-dev ocl-icd-opencl-dev libhwy-dev libmimalloc-dev libhdf5-dev libmuparser-dev librocksdb-dev
   catch2 python3
 )
 test=(clang libclang-rt-14-dev clang-format llvm python3-venv git procps iproute2 debootstrap openssl file systemd)
 runtime=(
   libabsl20220623 libgrpc++1.51 libgrpc29 libprotobuf32 libssl3 zlib1g libzip4 libzstd1 libfmt9 libyaml-cpp0.7
   libprometheus-cpp-core1.0 libcurl4 libmicrohttpd12 libjpeg62-turbo libpng16-16 libfarmhash0
-  libdnnl2 libgomp1 ocl-icd-libopencl1 libhwy1 libmimalloc2.0 libhdf5-103-1 libmuparser2v5 libstdc++6
+  libdnnl2 libgomp1 ocl-icd-libopencl1 libhwy1 libmimalloc2.0 libhdf5-103-1 libmuparser2v5 librocksdb7.8 libstdc++6
 )
 # Debian has this library for one architecture. Without it AES of TLS takes twice as long.
 if [[ "$(dpkg --print-architecture)" == amd64 ]]; then

@@ -190,7 +190,10 @@ uint64_t DataPath::SupersededBytes() const {
 }
 
 uint64_t DataPath::ValueBytes() const {
-  return SumOfTablets(tablets(), [](Tablet* tablet) { return tablet->bytes(); });
+  const std::shared_ptr<const TabletSet> tablets = this->tablets();
+  const bool has_disk = tablets != nullptr && tablets->disk != nullptr;
+  return SumOfTablets(tablets, [](Tablet* tablet) { return tablet->bytes(); }) +
+         (has_disk ? tablets->disk->memory_bytes() : 0);
 }
 
 void DataPath::AddRowFigures(v1::TaskFigures* figures) const {

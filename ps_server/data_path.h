@@ -15,6 +15,7 @@
 #include "common/optimizers/device_copies.h"
 #include "common/tablet/apply_log.h"
 #include "common/tablet/push_pull_views.h"
+#include "common/tablet/row_tier.h"
 #include "common/tablet/tablet.h"
 #include "ps_server/ps_metrics.h"
 
@@ -38,6 +39,7 @@ struct TabletSet {
   uint64_t term = 0;
   std::shared_ptr<const v1::StepPosition> position;  // where synchronous steps begin
   std::shared_ptr<const LayoutRules> rules;          // the tablets use them
+  std::shared_ptr<RowDisk> disk;                     // the tablets use it; may be null
   std::vector<std::unique_ptr<Tablet>> tablets;      // by number
   mutable std::atomic<uint64_t> watermark{0};
 

@@ -59,6 +59,18 @@ ParameterServer::ParameterServer(Options options)
   memory("cohort_ps_values_bytes", "Values and slots that this server has", &ServerMemory::values);
   memory("cohort_ps_memory_room_bytes", "What the limit leaves for requests, answers and copies",
          &ServerMemory::room);
+  const auto disk = [this](const char* name, const char* help, double (*of)(RowDisk*)) {
+    registry_.AddCallback(name, help, [this, of] {
+      const auto tablets = core_->data_path()->tablets();
+      return tablets == nullptr || tablets->disk == nullptr ? 0 : of(tablets->disk.get());
+    });
+  };
+  disk("cohort_ps_table_memory_rows", "Rows in memory of tables with a limit",
+       [](RowDisk* d) { return static_cast<double>(d->rows_in_memory()->load()); });
+  disk("cohort_ps_table_disk_rows", "Rows of tables on disk",
+       [](RowDisk* d) { return static_cast<double>(d->rows()); });
+  disk("cohort_ps_table_disk_bytes", "Files of rows of tables on disk",
+       [](RowDisk* d) { return static_cast<double>(d->file_bytes()); });
   registry_.AddCallback(
       "cohort_ps_unsent_answer_bytes", "Pulled values that clients have not taken yet",
       [this] { return static_cast<double>(core_->memory()->answers()->bytes()); });

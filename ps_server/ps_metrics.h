@@ -27,6 +27,8 @@ struct PsMetrics {
   Histogram* snapshot_seconds;
   Counter* partially_applied;  // see RestoredTablet::partially_applied
   Counter* apply_log_errors;
+  Counter* rows_found_in_memory;  // by reads and updates, in tables with a limit of memory
+  Counter* rows_found_on_disk;
   Gauge* generation;
   Gauge* timeline;
   Gauge* tablets;

@@ -10,6 +10,8 @@
 #include "common/base/status.h"
 #include "common/optimizers/optimizers.h"
 #include "common/placement/layout_check.h"
+#include "common/tablet/row_tier.h"
+#include "common/tensor/table_rows.h"
 #include "proto/parameter_server.pb.h"
 
 namespace cohort {
@@ -17,13 +19,25 @@ namespace {
 
 constexpr double kGiB = 1 << 30;
 
+bool HasTables(const v1::Layout& layout, uint32_t ps) {
+  return std::ranges::any_of(layout.shards(), [&](const v1::ShardSpec& shard) {
+    if (!IsTable(layout.variables(static_cast<int>(shard.variable())).dims())) return false;
+    return std::ranges::any_of(layout.tablets(), [&](const v1::TabletSpec& tablet) {
+      return tablet.tablet() == shard.tablet() && tablet.ps() == ps;
+    });
+  });
+}
+
 }  // namespace
 
 absl::Status TabletBuilder::CheckMemory(const v1::AssignTablets& assign,
                                         const LayoutRules& rules) const {
-  const double bytes = BytesOfServer(
+  double bytes = BytesOfServer(
       assign.layout(), assign.ps(),
       [&](const v1::VariableSpec& variable) { return RowBytes(variable, rules.Find(variable)); });
+  if (HasTables(assign.layout(), assign.ps())) {
+    bytes += static_cast<double>(assign.table_memory_bytes());
+  }
   env_.memory->SetServers(assign.servers_of_host());
   const auto most = static_cast<double>(env_.memory->limit());
   if (most == 0 || bytes <= most) return absl::OkStatus();
@@ -31,6 +45,22 @@ absl::Status TabletBuilder::CheckMemory(const v1::AssignTablets& assign,
       "ps:{} would hold {:.1f} GiB of shards and slots, and may use {:.1f} GiB of memory: use more "
       "parameter servers",
       assign.ps(), bytes / kGiB, most / kGiB);
+}
+
+absl::Status TabletBuilder::MakeDisk(const v1::AssignTablets& assign, TabletSet* set) const {
+  if (assign.table_memory_bytes() == 0 || !HasTables(assign.layout(), assign.ps())) {
+    return absl::OkStatus();
+  }
+  RowDisk::Options options;
+  options.parent = assign.table_directory();
+  options.memory_bytes = assign.table_memory_bytes();
+  options.server = fmt::format("ps:{}", assign.ps());
+  options.found_in_memory = env_.metrics->rows_found_in_memory;
+  options.found_on_disk = env_.metrics->rows_found_on_disk;
+  COHORT_ASSIGN_OR_RETURN(set->disk, RowDisk::Create(options));
+  env_.log->Info("tables_on_disk",
+                 {{"directory", set->disk->directory()}, {"memory_bytes", options.memory_bytes}});
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::shared_ptr<TabletSet>> TabletBuilder::Build(const v1::AssignTablets& assign,
@@ -43,6 +73,7 @@ absl::StatusOr<std::shared_ptr<TabletSet>> TabletBuilder::Build(const v1::Assign
   COHORT_RETURN_IF_ERROR(CheckMemory(assign, *rules));
   auto set = std::make_shared<TabletSet>();
   set->rules = rules;
+  COHORT_RETURN_IF_ERROR(MakeDisk(assign, set.get()));
   uint64_t initialized = 0;
   for (const v1::TabletSpec& spec : layout.tablets()) {
     if (spec.ps() != assign.ps()) continue;
@@ -50,6 +81,7 @@ absl::StatusOr<std::shared_ptr<TabletSet>> TabletBuilder::Build(const v1::Assign
     options.tablet = spec.tablet();
     options.limits = options_.applied_limits;
     options.shard = options_.shard;
+    options.shard.disk = set->disk.get();
     options.test_faults = options_.test_faults;
     options.early_bytes = env_.early_bytes;
     options.version_gauge =
@@ -83,6 +115,8 @@ std::string TabletBuilder::ContentsOf(const v1::AssignTablets& assign) {
   contents.set_restore_from(assign.restore_from());
   contents.set_initial_values(assign.initial_values());
   contents.set_servers_of_host(assign.servers_of_host());
+  contents.set_table_memory_bytes(assign.table_memory_bytes());
+  contents.set_table_directory(assign.table_directory());
   return StableBytes(contents);
 }
 

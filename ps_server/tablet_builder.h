@@ -63,6 +63,8 @@ class TabletBuilder {
   static absl::Status Finish(const v1::AssignTablets& assign, uint64_t generation, TabletSet* set);
 
  private:
+  // Makes the disk of tables if the assignment limits their memory, and this server has any.
+  absl::Status MakeDisk(const v1::AssignTablets& assign, TabletSet* set) const;
   absl::Status CheckMemory(const v1::AssignTablets& assign, const LayoutRules& rules) const;
   absl::Status Restore(const v1::AssignTablets& assign, TabletSet* tablets,
                        const Progress& progress) const;

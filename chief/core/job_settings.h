@@ -74,7 +74,10 @@ struct JobSettings : ModeSettings {
   // How many of its own steps ahead a worker may pull the values of a step. Mode async only.
   uint32_t pull_ahead = 0;
   uint32_t closures_in_flight = 16;  // per worker
-  uint32_t max_attempts = 5;         // workers that one closure may kill
+  // AssignTablets has these.
+  uint64_t table_memory_bytes = 0;
+  std::string table_directory;
+  uint32_t max_attempts = 5;   // workers that one closure may kill
   double task_timeout_s = 60;  // for tasks at the start, for a lost ps, for a worker to take work
   // A connected worker that has work and reports no result for this time loses the work to other
   // workers, if there are any. If no worker makes progress, the job ends only if the user asks.

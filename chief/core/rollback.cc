@@ -65,6 +65,8 @@ bool Rollback::OnJournaled(uint64_t record, int64_t now_us) {
     *assign->mutable_learning_rates() = target_.chief.learning_rates();
   }
   requests_.assign(options_->ps.size(), 0);
+  assign->set_table_memory_bytes(options_->table_memory_bytes);
+  assign->set_table_directory(options_->table_directory);
   progress_.assign(options_->ps.size(), ProgressWatch(now_us));
   for (size_t i = 0; i < requests_.size(); ++i) {
     assign->set_ps(static_cast<uint32_t>(i));

@@ -669,6 +669,8 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
   options.pull_ahead = strategy.pull_ahead();
   options.closures_in_flight = strategy.closures_in_flight();
   options.max_attempts = strategy.max_attempts();
+  options.table_memory_bytes = strategy.table_memory_bytes();
+  options.table_directory = strategy.table_directory();
   options.task_timeout_s = options_.task_timeout_s > 0     ? options_.task_timeout_s
                            : strategy.task_timeout_s() > 0 ? strategy.task_timeout_s()
                                                            : kTaskTimeoutSeconds;

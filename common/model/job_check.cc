@@ -27,6 +27,7 @@ namespace cohort {
 namespace {
 
 constexpr size_t kMaxNameBytes = 100;
+constexpr uint64_t kLeastTableMemory = uint64_t{64} << 10;
 
 class Checker {
  public:
@@ -351,9 +352,27 @@ class Checker {
     }
     COHORT_RETURN_IF_ERROR(Positive("strategy.closures_in_flight", strategy.closures_in_flight()));
     COHORT_RETURN_IF_ERROR(Positive("strategy.max_attempts", strategy.max_attempts()));
+    COHORT_RETURN_IF_ERROR(CheckTableMemory());
     COHORT_RETURN_IF_ERROR(
         Seconds("strategy.task_timeout_s", strategy.task_timeout_s(), Zero::kRefused));
     return Seconds("strategy.closure_timeout_s", strategy.closure_timeout_s(), Zero::kRefused);
+  }
+
+  absl::Status CheckTableMemory() const {
+    const v1::StrategySpec& strategy = job_.strategy();
+    const uint64_t bytes = strategy.table_memory_bytes();
+    if (bytes > 0 && bytes < kLeastTableMemory) {
+      return Error("strategy.table_memory_bytes",
+                   "`strategy.table_memory_bytes` is {}, and a server needs at least {} bytes for "
+                   "its tables",
+                   bytes, kLeastTableMemory);
+    }
+    if (bytes == 0 && !strategy.table_directory().empty()) {
+      return Error("strategy.table_directory",
+                   "`strategy.table_directory` is for the rows beyond "
+                   "`strategy.table_memory_bytes`, which is missing");
+    }
+    return absl::OkStatus();
   }
 
   absl::Status CheckReplicas() const {

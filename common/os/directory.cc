@@ -25,11 +25,15 @@ absl::Status MakeDirectories(const std::string& path) {
                       ExitCode::kCantCreate);
 }
 
-absl::StatusOr<std::string> MakeTemporaryDirectory(const std::string& name) {
+absl::StatusOr<std::string> MakeTemporaryDirectory(const std::string& name,
+                                                   const std::string& parent) {
   std::error_code error;
-  std::string path = (std::filesystem::temp_directory_path(error) / (name + ".XXXXXX")).string();
+  const std::filesystem::path in =
+      parent.empty() ? std::filesystem::temp_directory_path(error) : std::filesystem::path(parent);
+  std::string path = (in / (name + ".XXXXXX")).string();
   if (!error && mkdtemp(path.data()) != nullptr) return path;
-  return WithExitCode(FailedPrecondition("no temporary directory can be created in $TMPDIR: {}",
+  return WithExitCode(FailedPrecondition("no temporary directory can be created in {}: {}",
+                                         parent.empty() ? "$TMPDIR" : parent,
                                          error ? error.message() : std::strerror(errno)),
                       ExitCode::kCantCreate);
 }

@@ -11,8 +11,10 @@ namespace cohort {
 // and the system's reason; ResourceExhausted (exit code 74) if the disk is full.
 absl::Status MakeDirectories(const std::string& path);
 
-// Creates a new directory "<name>.<random>" in $TMPDIR or /tmp. Errors: exit code 73.
-absl::StatusOr<std::string> MakeTemporaryDirectory(const std::string& name);
+// Creates a new directory "<name>.<random>" in `parent`, or in $TMPDIR or /tmp if that is "".
+// Errors: exit code 73.
+absl::StatusOr<std::string> MakeTemporaryDirectory(const std::string& name,
+                                                   const std::string& parent = "");
 
 }  // namespace cohort
 

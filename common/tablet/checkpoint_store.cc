@@ -7,6 +7,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/safetensors.h"
 #include "common/checkpoint/shard_names.h"
+#include "common/tablet/snapshot_rows.h"
 #include "common/tensor/table_rows.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/parameter_server.pb.h"
@@ -152,6 +154,9 @@ struct ShardPlan {
   std::vector<int64_t> places;   // by_rows: where they lie, in the order of the rows
   std::vector<int64_t> removed;  // an increment of a table: the rows that are gone, ascending
   std::vector<std::pair<int64_t, RowCount>> counts;  // a table: rows that are not admitted
+  // A table with rows on disk: all of its rows. Null: none lies there.
+  std::unique_ptr<SnapshotRows> merged;
+  uint64_t merged_rows = 0;
 
   bool increment() const { return shard->changes != nullptr; }
 };
@@ -233,7 +238,7 @@ std::vector<std::pair<int64_t, RowCount>> SortedCounts(const ShardSnapshot& shar
   return rows;
 }
 
-std::vector<ShardPlan> PlanShards(SnapshotJob* job) {
+absl::StatusOr<std::vector<ShardPlan>> PlanShards(SnapshotJob* job) {
   std::vector<ShardPlan> plans;
   for (TabletSnapshot& tablet : job->tablets) {
     for (ShardSnapshot& shard : tablet.shards) {
@@ -242,7 +247,12 @@ std::vector<ShardPlan> PlanShards(SnapshotJob* job) {
       if (plan.increment() && MostChanged(shard)) shard.changes = nullptr;
       plan.by_rows = shard.info->is_table() || plan.increment();
       if (shard.info->is_table()) {
-        PlanTable(&plan);
+        if (shard.on_disk != nullptr) {
+          plan.merged = std::make_unique<SnapshotRows>(shard);
+          COHORT_ASSIGN_OR_RETURN(plan.merged_rows, SnapshotRows::Count(shard));
+        } else {
+          PlanTable(&plan);
+        }
         if (shard.rules->min_count > 1) plan.counts = SortedCounts(shard);
       } else if (plan.increment()) {
         PlanRange(&plan);
@@ -280,6 +290,7 @@ std::vector<int> TensorsOf(const ShardPlan& plan) {
 size_t ItemsOf(const ShardPlan& plan, int slot) {
   if (slot == kRemovedKeys) return plan.removed.size();
   if (slot == kCountedKeys || slot == kCounts || slot == kCounted) return plan.counts.size();
+  if (plan.merged != nullptr) return plan.merged_rows;
   return plan.by_rows ? plan.places.size() : static_cast<size_t>(plan.shard->info->rows);
 }
 
@@ -364,8 +375,32 @@ void CopyNumber(const ShardPlan& plan, int slot, size_t index, uint8_t* to) {
   set(slot == kKeys ? KeyOfRow(begin + number) : number);
 }
 
+// A tensor of a table with rows on disk.
+absl::Status WriteMerged(SnapshotJob* job, const ShardPlan& plan, int slot,
+                         SafetensorsWriter* writer) {
+  const ShardInfo& info = *plan.shard->info;
+  const size_t bytes = IsOfTable(slot) ? sizeof(int64_t) : info.row_bytes();
+  SnapshotRows::Walk walk(*plan.merged);
+  COHORT_RETURN_IF_ERROR(
+      WriteItems(job, plan.merged_rows, bytes, writer, [&](size_t, uint8_t* to) {
+        if (!walk.Next()) return;  // its status says why
+        if (slot == kKeys) {
+          const int64_t key = KeyOfRow(info.row_begin + walk.row());
+          std::memcpy(to, &key, sizeof(key));
+        } else if (slot == kUpdated) {
+          const uint64_t clock = walk.clock();
+          std::memcpy(to, &clock, sizeof(clock));
+        } else {
+          std::memcpy(to, walk.Tensor(slot), bytes);
+        }
+      }));
+  return walk.status();
+}
+
 absl::Status WriteTensor(SnapshotJob* job, const ShardPlan& plan, int slot,
                          SafetensorsWriter* writer) {
+  const bool of_counts = slot == kCountedKeys || slot == kCounts || slot == kCounted;
+  if (plan.merged != nullptr && !of_counts) return WriteMerged(job, plan, slot, writer);
   if (IsOfTable(slot)) {
     return WriteItems(job, ItemsOf(plan, slot), sizeof(int64_t), writer,
                       [&](size_t i, uint8_t* to) { CopyNumber(plan, slot, i, to); });
@@ -402,7 +437,7 @@ absl::Status MakeCheckpointDirectory(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<std::vector<v1::SnapshotFile>> CheckpointStore::Write(SnapshotJob* job) {
-  std::vector<ShardPlan> plans = PlanShards(job);
+  COHORT_ASSIGN_OR_RETURN(std::vector<ShardPlan> plans, PlanShards(job));
   std::vector<SafetensorsWriter::Entry> entries;
   for (const ShardPlan& plan : plans) {
     for (const int slot : TensorsOf(plan)) entries.push_back(EntryOf(plan, slot));

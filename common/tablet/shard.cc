@@ -146,11 +146,41 @@ absl::StatusOr<std::unique_ptr<Shard>> Shard::Create(const v1::Layout& layout,
         Initializer initializer,
         Initializer::Create(layout.variables(static_cast<int>(spec.variable())).initializer(),
                             shard->info_->variable));
+    if (options.disk != nullptr && rule != nullptr && !rule->touches_only_keys()) {
+      return InvalidArgument(
+          "layout: variable '{}' is a table without bounds, of which `strategy.table_memory_bytes` "
+          "keeps a part on disk, and its optimizer changes all rows at each update: give it "
+          "`sparse_update: lazy`, or leave out `strategy.table_memory_bytes`",
+          shard->info_->variable);
+    }
+    const ShardInfo& table = *shard->info_;
+    for (size_t s = 0; options.disk != nullptr && s < table.slots.size(); ++s) {
+      if (table.slot_row_bytes(s) == table.row_bytes()) continue;
+      return InvalidArgument(
+          "layout: variable '{}' is a table without bounds, of which `strategy.table_memory_bytes` "
+          "keeps a part on disk, and its optimizer keeps other numbers for a row than the row has: "
+          "leave out `slot_dtype` and RowwiseAdagrad, or `strategy.table_memory_bytes`",
+          table.variable);
+    }
     const TableRules rules(layout.variables(static_cast<int>(spec.variable())).table(),
                            shard->info_->rows, kTableRows);
-    shard->table_.emplace(shard->info_, rules, std::move(initializer), &shard->blocks_);
+    shard->table_.emplace(shard->info_, rules, std::move(initializer), &shard->blocks_,
+                          options.disk);
   }
   return shard;
+}
+
+absl::Status Shard::TakeIn(std::span<const PushEntryView> entries) {
+  if (!table_.has_value() || !table_->has_disk() || !entries.front().sparse) {
+    return absl::OkStatus();
+  }
+  if (entries.size() == 1) return table_->TakeIn(KeysOf(entries[0].keys), clock_, &places_);
+  std::vector<int64_t> rows;
+  for (const PushEntryView& entry : entries) {
+    const std::span<const int64_t> keys = KeysOf(entry.keys);
+    rows.insert(rows.end(), keys.begin(), keys.end());
+  }
+  return table_->TakeIn(rows, clock_, &places_);
 }
 
 bool Shard::Apply(std::span<const PushEntryView> entries, double weight, uint64_t step,
@@ -163,8 +193,16 @@ bool Shard::Apply(std::span<const PushEntryView> entries, double weight, uint64_
   std::vector<std::vector<uint8_t>> admitted(entries.size());
   std::vector<PushEntryView> placed(entries.begin(), entries.end());
   std::vector<int64_t> updated;
+  auto taken_in = places_.begin();
   for (size_t i = 0; i < entries.size(); ++i) {
-    table_->FindOrMake(KeysOf(entries[i].keys), clock_, &places[i]);
+    const std::span<const int64_t> rows = KeysOf(entries[i].keys);
+    if (table_->has_disk()) {
+      places[i].assign(taken_in, taken_in + static_cast<int64_t>(rows.size()));
+      taken_in += static_cast<int64_t>(rows.size());
+    } else {
+      table_->Find(rows, clock_, &places[i]);
+    }
+    table_->Make(rows, clock_, places[i]);
     DropUnplaced(info_->row_bytes(), &places[i], &placed[i], &admitted[i]);
     updated.insert(updated.end(), places[i].begin(), places[i].end());
   }
@@ -177,11 +215,14 @@ ShardSnapshot Shard::Snapshot(const SnapshotRequest* request) {
   ShardSnapshot snapshot;
   snapshot.info = info_;
   snapshot.blocks = blocks_.Snapshot();
-  if (request != nullptr) snapshot.changes = blocks_.TakeChanges(*request, clock_);
+  // What changes on disk is not noted: such a table is whole in each checkpoint.
+  const bool has_disk = table_.has_value() && table_->has_disk();
+  if (request != nullptr && !has_disk) snapshot.changes = blocks_.TakeChanges(*request, clock_);
   if (!table_.has_value()) return snapshot;
   snapshot.rules = table_->rules();
   snapshot.counts = table_->counts();
   snapshot.clock = clock_;
+  snapshot.on_disk = table_->ViewOfDisk();
   return snapshot;
 }
 
@@ -294,7 +335,8 @@ uint64_t Shard::BytesToCopy(std::span<const PushEntryView> entries) const {
     std::span<const int64_t> keys = KeysOf(entry.keys);
     if (table_.has_value()) {
       table_->Find(keys, clock_, &places);
-      std::erase(places, TableRows::kNoPlace);
+      const size_t unplaced = std::erase(places, TableRows::kNoPlace);
+      table_->AppendFreePlaces(unplaced, &places);
       std::ranges::sort(places);  // those of a block lie together
       keys = places;
     }
@@ -324,13 +366,11 @@ uint64_t Shard::PulledBytes(const PullEntryView& entry) const {
   return row_bytes > 0 && rows > kMost / row_bytes ? kMost : rows * row_bytes;
 }
 
-void Shard::Pull(const PullEntryView& entry, v1::PullResult* result,
-                 std::vector<PayloadSlice>* payload) const {
-  if (entry.rows) {
-    PullRows(entry, result, payload);
-  } else {
-    PullDense(entry, result, payload);
-  }
+absl::Status Shard::Pull(const PullEntryView& entry, v1::PullResult* result,
+                         std::vector<PayloadSlice>* payload) const {
+  if (entry.rows) return PullRows(entry, result, payload);
+  PullDense(entry, result, payload);
+  return absl::OkStatus();
 }
 
 const BufferRef& Shard::Pulled(const PullEntryView& entry, const ShardBlock& block) const {
@@ -357,8 +397,8 @@ void Shard::PullDense(const PullEntryView& entry, v1::PullResult* result,
   }
 }
 
-void Shard::GatherFromTable(const PullEntryView& entry, std::span<const int64_t> keys,
-                            uint8_t* out) const {
+absl::Status Shard::GatherFromTable(const PullEntryView& entry, std::span<const int64_t> keys,
+                                    uint8_t* out) const {
   const size_t row_bytes = info_->row_bytes();
   std::vector<int64_t> places;
   table_->Find(keys, clock_, &places);
@@ -374,6 +414,11 @@ void Shard::GatherFromTable(const PullEntryView& entry, std::span<const int64_t>
     const size_t offset = static_cast<size_t>(places[i] - block.row_begin) * row_bytes;
     std::memcpy(out + i * row_bytes, Pulled(entry, block)->data() + offset, row_bytes);
   }
+  const size_t tensor = entry.average && average_.has_value() ? 1 + *average_ : 0;
+  return table_->ReadCold(keys, places, clock_, [&](size_t i, const uint8_t* record) {
+    std::memcpy(out + i * row_bytes, record + row_record::kTensorsAt + tensor * row_bytes,
+                row_bytes);
+  });
 }
 
 absl::Status Shard::CheckRows(std::span<const int64_t> rows) const {
@@ -426,8 +471,7 @@ absl::Status Shard::AddRows(std::span<const int64_t> rows,
         "shard {} ({}): {} rows of a table that do not have {} bytes each, in {} tensors",
         info_->shard, info_->variable, rows.size(), info_->row_bytes(), of_rows);
   }
-  table_->Add(rows, tensors, clock_);
-  return absl::OkStatus();
+  return table_->Add(rows, tensors, clock_);
 }
 
 absl::Status Shard::AddCounts(std::span<const int64_t> rows,
@@ -448,8 +492,8 @@ absl::Status Shard::AddCounts(std::span<const int64_t> rows,
   return absl::OkStatus();
 }
 
-void Shard::PullRows(const PullEntryView& entry, v1::PullResult* result,
-                     std::vector<PayloadSlice>* payload) const {
+absl::Status Shard::PullRows(const PullEntryView& entry, v1::PullResult* result,
+                             std::vector<PayloadSlice>* payload) const {
   const auto* keys = reinterpret_cast<const int64_t*>(entry.keys.data());
   const size_t row_bytes = info_->row_bytes();
   const uint64_t rows_of_piece =
@@ -463,7 +507,7 @@ void Shard::PullRows(const PullEntryView& entry, v1::PullResult* result,
       return Pulled(entry, block)->data() + static_cast<size_t>(key - block.row_begin) * row_bytes;
     };
     if (table_.has_value()) {
-      GatherFromTable(entry, {keys + begin, count}, buffer->data());
+      COHORT_RETURN_IF_ERROR(GatherFromTable(entry, {keys + begin, count}, buffer->data()));
     } else {
       GatherRows(count, row_bytes, row_of, buffer->data());
     }
@@ -473,6 +517,7 @@ void Shard::PullRows(const PullEntryView& entry, v1::PullResult* result,
     pulled->set_count(count);
     payload->push_back({std::move(buffer), 0, count * row_bytes});
   }
+  return absl::OkStatus();
 }
 
 }  // namespace cohort

@@ -36,6 +36,8 @@ struct ShardSnapshot {
   uint64_t clock = 0;
   // The checkpoint is an increment: of this shard it has only these rows. Null: all rows.
   std::shared_ptr<const RowChanges> changes;
+  std::shared_ptr<const RowView> on_disk;  // rows of a table that are not in blocks; may be null
+  std::optional<size_t> average;           // the slot whose values count instead of the values
 };
 
 // A contiguous range of a variable's rows with its optimizer slots: all of them, or those of a
@@ -67,9 +69,15 @@ class Shard {
   absl::Status AddCounts(std::span<const int64_t> rows,
                          std::span<const std::span<const uint8_t>> tensors);
 
+  // The disk of a table has failed, and rows may be missing.
+  absl::Status status() const { return table_.has_value() ? table_->status() : absl::OkStatus(); }
+
   // Checks that all entries of one push for this shard fit together: sizes, keys, one kind, a dense
   // gradient complete and in order. Errors: InvalidArgument that names the shard and the reason.
   absl::Status CheckPush(std::span<const PushEntryView> entries) const;
+  // Takes the rows of entries that have passed CheckPush into memory, for the Apply of the same
+  // entries that follows. Errors: those of RowTier; nothing has changed.
+  absl::Status TakeIn(std::span<const PushEntryView> entries);
   // Applies entries that have passed CheckPush; see ApplyPush.
   bool Apply(std::span<const PushEntryView> entries, double weight, uint64_t step,
              ApplyScratch* scratch);
@@ -80,11 +88,15 @@ class Shard {
   uint64_t PulledBytes(const PullEntryView& entry) const;
   // Appends the entries of the answer and one payload slice for each, none over about a megabyte.
   // Dense: references to the blocks. Rows: copied to pooled buffers in the order of the keys.
-  void Pull(const PullEntryView& entry, v1::PullResult* result,
-            std::vector<PayloadSlice>* payload) const;
+  // Errors: those of RowTier.
+  absl::Status Pull(const PullEntryView& entry, v1::PullResult* result,
+                    std::vector<PayloadSlice>* payload) const;
 
-  // The memory of values and slots.
-  uint64_t bytes() const { return static_cast<uint64_t>(blocks_.rows()) * info_->held_row_bytes(); }
+  // The memory of values and slots, and of what a table needs beside them.
+  uint64_t bytes() const {
+    if (table_.has_value()) return table_->bytes();
+    return static_cast<uint64_t>(blocks_.rows()) * info_->held_row_bytes();
+  }
   // Null if it is no table. Thread-safe.
   const TableCounts* table_counts() const {
     return table_.has_value() ? &table_->figures() : nullptr;
@@ -117,10 +129,10 @@ class Shard {
   const BufferRef& Pulled(const PullEntryView& entry, const ShardBlock& block) const;
   void PullDense(const PullEntryView& entry, v1::PullResult* result,
                  std::vector<PayloadSlice>* payload) const;
-  void PullRows(const PullEntryView& entry, v1::PullResult* result,
-                std::vector<PayloadSlice>* payload) const;
-  void GatherFromTable(const PullEntryView& entry, std::span<const int64_t> keys,
-                       uint8_t* out) const;
+  absl::Status PullRows(const PullEntryView& entry, v1::PullResult* result,
+                        std::vector<PayloadSlice>* payload) const;
+  absl::Status GatherFromTable(const PullEntryView& entry, std::span<const int64_t> keys,
+                               uint8_t* out) const;
   absl::Status CheckRows(std::span<const int64_t> rows) const;
   std::vector<uint8_t> FirstSlot(size_t slot, size_t rows, std::span<const uint8_t> values) const;
 
@@ -129,6 +141,7 @@ class Shard {
   const std::optional<size_t> average_;
   ShardBlocks blocks_;
   uint64_t clock_ = 0;
+  std::vector<int64_t> places_;     // the places of the rows that TakeIn had
   std::optional<TableRows> table_;  // nothing: all rows exist, each at the place of its number
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/thread_pool.h"
+#include "common/tablet/row_tier.h"
 #include "common/tensor/past_caches.h"
 #include "common/tensor/precision.h"
 
@@ -16,7 +17,10 @@ namespace {
 constexpr size_t kCacheLine = 64;
 
 int BlockShift(const ShardInfo& info, const ShardOptions& options) {
-  const size_t bytes = options.block_bytes * (info.row_reads ? ShardOptions::kRowReadsFactor : 1);
+  size_t bytes = options.block_bytes * (info.row_reads ? ShardOptions::kRowReadsFactor : 1);
+  if (info.is_table() && options.disk != nullptr) {
+    bytes = std::min(bytes, options.disk->block_bytes());
+  }
   const size_t rows = std::max<size_t>(1, bytes / std::max<size_t>(info.row_bytes(), 1));
   return std::bit_width(rows) - 1;
 }
@@ -120,6 +124,11 @@ void ShardBlocks::SetRowAt(int64_t place, int64_t row) {
   }
   NoteChange(*block, place, 1);
   SetAt(&block->names, place, row);
+}
+
+void ShardBlocks::DropLastBlock() {
+  rows_ = blocks_.back().row_begin;
+  blocks_.pop_back();
 }
 
 void ShardBlocks::SetAt(BufferRef* numbers, int64_t place, int64_t value) {

@@ -23,6 +23,7 @@
 
 namespace cohort {
 
+class RowDisk;
 class ThreadPool;
 
 // What a shard is; constant.
@@ -84,6 +85,7 @@ struct ShardOptions {
   size_t split_bytes = kSplitBytes;   // an update of at least this many bytes of weights is large
   size_t run_bytes = kRunBytes;       // at least this many bytes of values lie in one run
   ValueRuns::Allocator allocate_run;  // may be null: the heap
+  RowDisk* disk = nullptr;  // for rows of tables beyond its limit; null: they lie in memory alone
 };
 
 // Some rows of a shard with their slots. A shared buffer (a response that is being sent or a
@@ -109,6 +111,9 @@ class ShardBlocks {
 
   // A table: adds a block of places, none of which has a row.
   void AddBlock();
+  // A table: removes the last block, which has no row any more.
+  void DropLastBlock();
+  int64_t block_rows() const { return int64_t{1} << block_shift_; }
   // A table: the row of the shard at a place, -1: none, and when it was updated.
   int64_t RowAt(int64_t place) const { return At(BlockOf(place).names, place); }
   void SetRowAt(int64_t place, int64_t row);

@@ -262,6 +262,7 @@ absl::Status Tablet::ApplyPush(const PushHeaderView& header, const DeviceParts* 
       return Unimplemented("a gradient on a device is for a synchronous step");
     }
     COHORT_RETURN_IF_ERROR(values_->ToHost(group.shard));
+    COHORT_RETURN_IF_ERROR(shards_[group.shard]->TakeIn(group.entries));
   }
   for (const StagedStep::Group& group : groups_) {
     effect->non_finite |= values_->Apply(group.shard, group.entries, header.weight, step);
@@ -404,7 +405,8 @@ absl::Status Tablet::Close(const CloseOrder& close, PushEffect* effect,
     COHORT_RETURN_IF_ERROR(CheckNorms(close));
     for (size_t i = 0; i < shards_.size(); ++i) COHORT_RETURN_IF_ERROR(Join(i));
   }
-  // Nothing but a device can fail from here on; then no value of this tablet is read any more.
+  // Nothing but a device or the disk of a table can fail from here on; then no value of this tablet
+  // is read any more.
   for (const StagedStep::Member& member : *applied) applied_.Insert(member.id, member.attempt);
   const double weight = WeightOf(*applied);
   for (size_t i = 0; i < shards_.size() && !close.skip; ++i) {
@@ -443,6 +445,7 @@ absl::StatusOr<bool> Tablet::ApplySum(size_t shard, const CloseOrder& close, dou
   }
   const std::span<const PushEntryView> sum = staged_.Finish(shard, info);
   if (sum.empty()) return false;
+  COHORT_RETURN_IF_ERROR(shards_[shard]->TakeIn(sum));
   return values_->Apply(shard, sum, weight, close.iteration);
 }
 
@@ -486,9 +489,15 @@ void Tablet::Pull(uint64_t generation, uint64_t step, const PullSectionView& sec
   }
   if (!check.ok()) return SetInvalid(check, result);
   result->set_status(v1::APPLIED);
+  const size_t slices = payload->size();
   for (const PullEntryView& entry : section.entries) {
     const size_t index = FindIndex(entry.shard);
-    shards_[index]->Pull(entry, result, payload);
+    const absl::Status pulled = shards_[index]->Pull(entry, result, payload);
+    if (!pulled.ok()) {
+      result->clear_entries();
+      payload->erase(payload->begin() + static_cast<int64_t>(slices), payload->end());
+      return SetInvalid(pulled, result);
+    }
     if (entry.rows) traffic_.Pulled(index, KeysOf(entry.keys));
   }
 }
@@ -498,6 +507,7 @@ void TabletSnapshot::TakeAverages() {
     const std::optional<size_t> average = SlotOfAverage(shard.info->slots);
     if (!average.has_value()) continue;
     for (ShardBlock& block : shard.blocks) block.values = block.slots[*average];
+    shard.average = average;
   }
 }
 
@@ -505,7 +515,10 @@ absl::StatusOr<TabletSnapshot> Tablet::Snapshot(uint64_t watermark,
                                                 const SnapshotRequest& request) {
   TabletSnapshot snapshot;
   MutexLock lock(&mu_);
-  for (size_t i = 0; i < shards_.size(); ++i) COHORT_RETURN_IF_ERROR(values_->ToHost(i));
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    COHORT_RETURN_IF_ERROR(values_->ToHost(i));
+    COHORT_RETURN_IF_ERROR(shards_[i]->status());
+  }
   applied_.AdvanceWatermark(watermark);
   snapshot.cut->set_tablet(options_.tablet);
   snapshot.cut->set_version(version());

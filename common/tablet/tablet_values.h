@@ -61,9 +61,9 @@ class BlockValues : public TabletValues {
   BlockValues(std::span<const std::unique_ptr<Shard>> shards, absl::Status not_on_device)
       : shards_(shards), not_on_device_(std::move(not_on_device)) {}
 
-  const absl::Status& status() const override { return ok_; }
-  void Lose(const absl::Status& /*why*/) override {}
-  absl::Status ToHost(size_t /*shard*/) override { return absl::OkStatus(); }
+  const absl::Status& status() const override { return lost_; }
+  void Lose(const absl::Status& why) override { lost_ = why; }
+  absl::Status ToHost(size_t /*shard*/) override { return lost_; }
   bool Apply(size_t shard, std::span<const PushEntryView> entries, double weight,
              uint64_t step) override {
     return shards_[shard]->Apply(entries, weight, step, &scratch_);
@@ -81,7 +81,8 @@ class BlockValues : public TabletValues {
 
  private:
   const std::span<const std::unique_ptr<Shard>> shards_;
-  const absl::Status ok_, not_on_device_;
+  const absl::Status not_on_device_;
+  absl::Status lost_;
   ApplyScratch scratch_;
 };
 

@@ -19,6 +19,8 @@ find_package(OpenSSL REQUIRED)
 find_package(nlohmann_json CONFIG REQUIRED)
 # It reads the weights of Keras; without it a job that asks for them is refused.
 pkg_check_modules(hdf5 hdf5)
+# It keeps rows of tables on disk; without it a job that asks for that is refused.
+pkg_check_modules(rocksdb IMPORTED_TARGET rocksdb)
 find_package(mimalloc CONFIG REQUIRED)
 find_package(CLI11 CONFIG REQUIRED)
 if(BUILD_TESTING OR NOT DEFINED BUILD_TESTING)

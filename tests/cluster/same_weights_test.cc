@@ -23,6 +23,9 @@ constexpr char kConvolutions[] = "mnist_cnn.yaml";
 constexpr char kCensus[] = "census_csv.yaml";
 // The same, with tables without bounds for the embeddings.
 constexpr char kTables[] = "census_csv.yaml, tables";
+// With a table of some 20,000 rows besides; and the same if most of its rows lie on disk.
+constexpr char kManyRows[] = "census_csv.yaml, many rows";
+constexpr char kRowsOnDisk[] = "census_csv.yaml, rows on disk";
 
 // The same, with increments: each fourth checkpoint has all rows.
 constexpr char kIncrements[] = "census_csv.yaml, increments";
@@ -33,8 +36,9 @@ constexpr char kCallbacks[] =
     "{ReduceLROnPlateau: {monitor: loss, mode: max, factor: 0.5, patience: 1}}]";
 
 std::string SyncJob(const std::string& example, bool callbacks) {
+  const bool many_rows = example == kManyRows || example == kRowsOnDisk;
   const bool tables = example == kTables || example == kIncrements;
-  std::string job = ExampleJob(tables ? kCensus : example);
+  std::string job = ExampleJob(tables || many_rows ? kCensus : example);
   const auto replace = [&job](const std::string& from, const std::string& to) {
     REQUIRE(job.find(from) != std::string::npos);
     job.replace(job.find(from), from.size(), to);
@@ -45,10 +49,22 @@ std::string SyncJob(const std::string& example, bool callbacks) {
     replace("- Embedding", "- DynamicEmbedding");
     replace("input_dim: 15, ", "evict_below_l2: 0.05, ");
   }
+  if (many_rows) {
+    replace("    - Input: {name: age",
+            "    - Input: {name: fnlwgt, shape: [1], dtype: int64}\n    - Input: {name: age");
+    replace("    - Flatten: {name: education_vector",
+            "    - DynamicEmbedding: {name: many, inputs: fnlwgt, output_dim: 8, "
+            "evict_after_steps: 100}\n    - Flatten: {name: many_vector, inputs: many}\n"
+            "    - Flatten: {name: education_vector");
+    replace("[education_vector, ", "[many_vector, education_vector, ");
+    replace("optimizer: adam", "optimizer: {Adam: {sparse_update: lazy}}");
+  }
   replace("epochs: 5", callbacks ? kCallbacks : "epochs: 2");
   replace("every_epochs: 1", callbacks ? "every_steps: 120" : "every_epochs: 1\n  every_steps: 30");
   if (example == kIncrements) replace("\ncheckpoint:\n", "\ncheckpoint:\n  full_every: 4\n");
-  replace("\ncheckpoint:", "\nstrategy: {mode: sync, closures_per_step: 3}\n\ncheckpoint:");
+  const std::string limit = example == kRowsOnDisk ? ", table_memory_bytes: 131072" : "";
+  replace("\ncheckpoint:",
+          "\nstrategy: {mode: sync, closures_per_step: 3" + limit + "}\n\ncheckpoint:");
   return job;
 }
 
@@ -122,6 +138,10 @@ TEST_CASE("increments of tables without bounds, 3 workers and 2 servers, 14 kill
   const TrainedWeights stormed = Stormed(kIncrements, 3, 2, 14, 4, false, &increments);
   CheckSameWeights(Undisturbed(kTables), stormed);
   CHECK(increments > 0);
+}
+
+TEST_CASE("a table whose rows lie on disk, 3 workers and 2 servers, 10 kills", "[disk]") {
+  CheckSameWeights(Undisturbed(kManyRows), Stormed(kRowsOnDisk, 3, 2, 10, 5));
 }
 
 TEST_CASE("learning rates that callbacks set, 3 workers and 2 servers, 12 kills", "[rates]") {

@@ -6,6 +6,8 @@
 //                                    allows: a loop over rows in one array of huge pages, each with
 //                                    as many bytes as a row and its slots, which asks for the rows
 //                                    ahead
+//   apply_bench --table_memory N     the same for tables whose memory is N megabytes. The other
+//                                    rows lie on disk, in $TMPDIR or /tmp
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -16,11 +18,14 @@
 #include <random>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
 #include "common/optimizers/optimizers.h"
+#include "common/tablet/row_tier.h"
 #include "common/tablet/tablet.h"
 #include "common/tensor/table_rows.h"
 #include "proto/parameter_server.pb.h"
@@ -130,8 +135,8 @@ class Rows {
   static constexpr size_t kKeys = 4096;  // each push has
   static constexpr size_t kPushes = 64;  // with keys of their own
 
-  // `table`: the rows are those of a table without bounds.
-  Rows(const std::string& optimizer, int64_t width, size_t bytes, bool table)
+  // `table`: the rows are those of a table without bounds. `disk`: for its rows; may be null.
+  Rows(const std::string& optimizer, int64_t width, size_t bytes, bool table, RowDisk* disk)
       : pool_(BufferPool::Create(size_t{1} << 30)),
         row_bytes_(static_cast<size_t>(width) * sizeof(float)),
         rows_(bytes / row_bytes_),
@@ -147,19 +152,26 @@ class Rows {
     auto rules = LayoutRules::Create(layout);
     if (!rules.ok()) std::abort();
     slots_ = (*rules)->Find(*variable)->slots().size();
-    auto tablet = Tablet::Create(layout, *std::move(rules), pool_.get(), {});
+    Tablet::Options options;
+    options.shard.disk = disk;
+    auto tablet = Tablet::Create(layout, *std::move(rules), pool_.get(), options);
     tablet_ = *std::move(tablet);
     if (!tablet_->Initialize(layout).ok()) std::abort();
-    std::mt19937_64 random(7);
+    DrawKeys(table);
+    if (table) MakeRows();
+  }
+
+  // Chooses the keys of all pushes.
+  void DrawKeys(bool table) {
     for (std::vector<int64_t>& keys : keys_) {
+      keys.clear();
       for (size_t i = 0; i < kKeys; ++i) {
-        const auto key = static_cast<int64_t>(random() % rows_);
+        const auto key = static_cast<int64_t>(random_() % rows_);
         keys.push_back(table ? RowOfKey(key) : key);
       }
       std::sort(keys.begin(), keys.end());
       keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
     }
-    if (table) MakeRows();
   }
 
   size_t record_bytes() const { return row_bytes_ * (1 + slots_); }
@@ -250,6 +262,7 @@ class Rows {
   const size_t row_bytes_;
   const size_t rows_;
   const std::vector<float> gradient_;
+  std::mt19937_64 random_{7};
   size_t slots_ = 0;
   std::unique_ptr<Tablet> tablet_;
   std::array<std::vector<int64_t>, kPushes> keys_;
@@ -259,7 +272,7 @@ class Rows {
 
 void MeasureRows(const std::string& optimizer, int64_t width, size_t bytes, bool table,
                  int rounds) {
-  Rows rows(optimizer, width, bytes, table);
+  Rows rows(optimizer, width, bytes, table, nullptr);
   std::vector<double> rates[3];
   for (int round = 0; round <= rounds; ++round) {
     const double rate[] = {rows.Push(), rows.Pull(), rows.Limit()};
@@ -269,6 +282,49 @@ void MeasureRows(const std::string& optimizer, int64_t width, size_t bytes, bool
       "{:<17} {:>3} floats, {:<11}  {:>6.1f} million rows/s, {:>6.1f} pulled; array {:>6.1f}\n",
       optimizer, width, table ? "table" : "dense range", Median(rates[0]), Median(rates[1]),
       Median(rates[2]));
+}
+
+// Millions of rows per second, pushed and pulled: random ones, others in each round.
+std::pair<double, double> RatesOfFresh(Rows* rows, int rounds) {
+  std::vector<double> rates[2];
+  for (int round = 0; round <= rounds; ++round) {
+    rows->DrawKeys(true);
+    const double push = rows->Push();
+    rows->DrawKeys(true);
+    const double pull = rows->Pull();
+    if (round == 0) continue;
+    rates[0].push_back(push);
+    rates[1].push_back(pull);
+  }
+  return {Median(rates[0]), Median(rates[1])};
+}
+
+void MeasureDisk(const std::string& optimizer, int64_t width, size_t bytes, size_t memory,
+                 int rounds) {
+  MetricsRegistry registry;
+  Counter* const in_memory = registry.AddCounter("memory", "");
+  Counter* const on_disk = registry.AddCounter("disk", "");
+  auto disk = RowDisk::Create({.parent = "",
+                               .memory_bytes = memory,
+                               .server = "apply_bench",
+                               .found_in_memory = in_memory,
+                               .found_on_disk = on_disk});
+  if (!disk.ok()) {
+    fmt::print(stderr, "{}\n", disk.status().ToString());
+    std::exit(1);
+  }
+  Rows limited(optimizer, width, bytes, true, disk->get());
+  const uint64_t made[] = {in_memory->value(), on_disk->value()};
+  const auto [push, pull] = RatesOfFresh(&limited, rounds);
+  const auto hits = static_cast<double>(in_memory->value() - made[0]);
+  const auto misses = static_cast<double>(on_disk->value() - made[1]);
+  Rows all(optimizer, width, bytes, true, nullptr);
+  const auto [push_all, pull_all] = RatesOfFresh(&all, rounds);
+  fmt::print(
+      "{:<17} {:>3} floats  {:>7.3f} million rows/s, {:>7.3f} pulled; {} rows in memory, {} on "
+      "disk, {:.0f} % found in memory; without a limit {:.3f}, {:.3f} pulled\n",
+      optimizer, width, push, pull, (*disk)->rows_in_memory()->load(), (*disk)->rows(),
+      100 * hits / (hits + misses), push_all, pull_all);
 }
 
 }  // namespace
@@ -285,14 +341,21 @@ int main(int argc, char** argv) {
   size_t megabytes = 512;
   app.add_flag("--rows", rows);
   app.add_option("--optimizer", only, "This one only");
+  size_t table_memory = 0;
+  app.add_option("--table_memory", table_memory, "Megabytes of a table in memory");
   app.add_option("--megabytes", megabytes, "Values of the embedding")->check(CLI::Range(1, 65536));
   CLI11_PARSE(app, argc, argv);
   cohort::ThreadPool pool(helpers + 1);
   for (const cohort::ClassSchema* optimizer : cohort::OptimizerSchemas().Schemas()) {
     if (!only.empty() && optimizer->name != only) continue;
-    if (rows) {
+    if (rows || table_memory > 0) {
       if ((*cohort::Optimizers().Find(optimizer->name))->is_whole) continue;
       for (const int64_t width : {8, 16, 32, 64, 128}) {
+        if (table_memory > 0) {
+          cohort::bench::MeasureDisk(optimizer->name, width, megabytes << 20, table_memory << 20,
+                                     rounds);
+          continue;
+        }
         for (const bool table : {false, true}) {
           cohort::bench::MeasureRows(optimizer->name, width, megabytes << 20, table, rounds);
         }
