@@ -173,6 +173,9 @@ rocksdb::Options DatabaseOptions(uint64_t memory, const std::shared_ptr<rocksdb:
   options.write_buffer_size =
       std::clamp<uint64_t>(memory / kBuffersPart / 4, uint64_t{128} << 10, uint64_t{64} << 20);
   options.max_write_buffer_number = 3;
+  // Most rows that are asked for are not in a buffer.
+  options.memtable_prefix_bloom_size_ratio = 0.1;
+  options.memtable_whole_key_filtering = true;
   options.level_compaction_dynamic_level_bytes = true;
   options.target_file_size_base =
       std::clamp<uint64_t>(memory / 32, uint64_t{2} << 20, uint64_t{64} << 20);
@@ -329,8 +332,9 @@ absl::Status RocksTier::Read(std::span<const int64_t> rows, std::vector<uint8_t>
     slices.clear();
     for (size_t i = 0; i < count; ++i) keys.push_back(RowKey(shard_, rows[begin + i]));
     for (const Key<1>& key : keys) slices.push_back(key.slice());
+    const bool sorted = std::ranges::is_sorted(rows.subspan(begin, count));
     disk_->db()->MultiGet(rocksdb::ReadOptions(), disk_->of_rows(), count, slices.data(),
-                          values.data(), statuses.data());
+                          values.data(), statuses.data(), sorted);
     for (size_t i = 0; i < count; ++i) {
       if (statuses[i].IsNotFound()) continue;
       COHORT_RETURN_IF_ERROR(disk_->Error(statuses[i]));
