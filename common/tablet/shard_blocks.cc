@@ -76,7 +76,9 @@ ShardBlocks::ShardBlocks(std::shared_ptr<const ShardInfo> info, BufferPool* pool
     : info_(std::move(info)),
       pool_(pool),
       options_(options),
-      block_shift_(BlockShift(*info_, options)) {
+      block_shift_(BlockShift(*info_, options)),
+      row_bytes_(info_->row_bytes()) {
+  for (size_t s = 0; s < info_->slots.size(); ++s) slot_bytes_[s] = info_->slot_row_bytes(s);
   const int64_t block_rows = int64_t{1} << block_shift_;
   for (int64_t row = 0; row < info_->rows && !info_->is_table(); row += block_rows) {
     ShardBlock block;
@@ -311,10 +313,9 @@ UpdateTarget ShardBlocks::TargetInPlace(ShardBlock* block, std::span<const int64
 void ShardBlocks::Prefetch(int64_t row) const {
   const ShardBlock& block = BlockOf(row);
   const auto at = static_cast<size_t>(row - block.row_begin);
-  PrefetchRow(block.values, at * info_->row_bytes(), info_->row_bytes());
-  for (size_t s = 0; s < info_->slots.size(); ++s) {
-    const size_t bytes = info_->slot_row_bytes(s);
-    PrefetchRow(block.slots[s], at * bytes, bytes);
+  PrefetchRow(block.values, at * row_bytes_, row_bytes_);
+  for (size_t s = 0; s < kMaxSlots && slot_bytes_[s] > 0; ++s) {
+    PrefetchRow(block.slots[s], at * slot_bytes_[s], slot_bytes_[s]);
   }
 }
 

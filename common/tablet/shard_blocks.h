@@ -215,6 +215,9 @@ class ShardBlocks {
   BufferPool* const pool_;
   const ShardOptions options_;
   const int block_shift_;  // every block except the last one has 2^block_shift_ rows
+  // ShardInfo::row_bytes and slot_row_bytes, which Prefetch needs for each row.
+  const size_t row_bytes_;
+  size_t slot_bytes_[kMaxSlots] = {};
   std::vector<ShardBlock> blocks_;
   std::atomic<int64_t> rows_{0};
   std::optional<ValueRuns> runs_;  // nothing: the shard is small

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import sys
 
 import numpy as np
@@ -31,16 +32,16 @@ data:
   train: {csv: {path: records.csv}, label: label}
 fit: {epochs: 2}
 strategy: {mode: %s, partitioner: {FixedShards: {num_shards: 2}}}
-checkpoint: {directory: checkpoints, every_steps: 20, max_to_keep: 100, full_every: 4}
+checkpoint: {directory: checkpoints, every_steps: 20, max_to_keep: 100, full_every: %d}
 """
 
 
 class Increments(DirectoryTestCase):
-    def train(self, mode, records, *flags):
+    def train(self, mode, records, *flags, full_every=4):
         numbers = random.Random(3)
         rows = ["%d,%d" % (int(3000 * numbers.random() ** 3), numbers.randrange(5)) for _ in range(records)]
         self.write("records.csv", "id,label\n" + "\n".join(rows) + "\n")
-        job = self.write("job.yaml", JOB % mode)
+        job = self.write("job.yaml", JOB % (mode, full_every))
         done = run([program("cohort"), "local", "--ps", "2", "--workers", "2", "--restart", "--run_dir", self.path("run"), *flags, job],
                    {"COHORT_DATA_DIR": self.directory}, limit_s=120)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -106,6 +107,21 @@ class Increments(DirectoryTestCase):
         done = run([program("cohort"), "export", found[5], "--changed_since", "7", "--out", self.path("x")])
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r"--changed_since 7: .* has no checkpoint of this step; those up to .* are of \d+, ")
+
+    def test_sync_with_kills_has_the_bits_of_full_checkpoints(self):
+        found = self.train("sync", 4800, "--task_flag", "ps:1=--crash_point=ps.snapshot.written:4", "--task_flag",
+                           "ps:0=--crash_point=ps.snapshot.taken:7")
+        self.assertRegex(self.log, "[1-9][0-9]* rollbacks?")
+        self.assertTrue(any(manifest.get("base") for manifest in self.manifests.values()))
+        killed = load_checkpoint(found[-1])
+        shutil.rmtree(self.path("run"))
+        found = self.train("sync", 4800, full_every=1)
+        self.assertFalse(any(manifest.get("base") for manifest in self.manifests.values()))
+        full = load_checkpoint(found[-1])
+        self.assertEqual(set(killed), set(full))
+        self.assertIn("table/embeddings@counts", full)
+        for name, values in full.items():
+            np.testing.assert_array_equal(killed[name], values, name)
 
     def test_async_with_kills(self):
         found = self.train("async", 24000, "--task_flag", "ps:1=--crash_point=ps.snapshot.written:4")

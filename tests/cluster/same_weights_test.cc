@@ -7,8 +7,6 @@
 #include <catch2/catch.hpp>
 #include <random>
 
-#include "common/checkpoint/checkpoint_directory.h"
-#include "common/checkpoint/manifest.h"
 #include "tests/cluster/scenario.h"
 #include "tests/cluster/trained_weights.h"
 
@@ -27,9 +25,6 @@ constexpr char kTables[] = "census_csv.yaml, tables";
 constexpr char kManyRows[] = "census_csv.yaml, many rows";
 constexpr char kRowsOnDisk[] = "census_csv.yaml, rows on disk";
 
-// The same, with increments: each fourth checkpoint has all rows.
-constexpr char kIncrements[] = "census_csv.yaml, increments";
-
 // Both callbacks change the learning rate at the end of each epoch.
 constexpr char kCallbacks[] =
     "epochs: 4\n  callbacks: [{LearningRateScheduler: {schedule: {0: 0.002, 2: 0.004}}}, "
@@ -37,13 +32,12 @@ constexpr char kCallbacks[] =
 
 std::string SyncJob(const std::string& example, bool callbacks) {
   const bool many_rows = example == kManyRows || example == kRowsOnDisk;
-  const bool tables = example == kTables || example == kIncrements;
-  std::string job = ExampleJob(tables || many_rows ? kCensus : example);
+  std::string job = ExampleJob(example == kTables || many_rows ? kCensus : example);
   const auto replace = [&job](const std::string& from, const std::string& to) {
     REQUIRE(job.find(from) != std::string::npos);
     job.replace(job.find(from), from.size(), to);
   };
-  if (tables) {
+  if (example == kTables) {
     replace("- Embedding", "- DynamicEmbedding");
     replace("input_dim: 17, ", "min_count: 2, evict_after_steps: 3, admission_probability: 0.7, ");
     replace("- Embedding", "- DynamicEmbedding");
@@ -61,7 +55,6 @@ std::string SyncJob(const std::string& example, bool callbacks) {
   }
   replace("epochs: 5", callbacks ? kCallbacks : "epochs: 2");
   replace("every_epochs: 1", callbacks ? "every_steps: 120" : "every_epochs: 1\n  every_steps: 30");
-  if (example == kIncrements) replace("\ncheckpoint:\n", "\ncheckpoint:\n  full_every: 4\n");
   const std::string limit = example == kRowsOnDisk ? ", table_memory_bytes: 131072" : "";
   replace("\ncheckpoint:",
           "\nstrategy: {mode: sync, closures_per_step: 3" + limit + "}\n\ncheckpoint:");
@@ -84,17 +77,9 @@ TrainedWeights Undisturbed(const std::string& example, bool callbacks = false) {
   return TrainedWeightsOf(s->checkpoint_dir());
 }
 
-size_t IncrementsIn(const std::string& directory) {
-  const auto checkpoints = ListCheckpoints(directory);
-  REQUIRE(checkpoints.ok());
-  return static_cast<size_t>(std::ranges::count_if(*checkpoints, [](const auto& checkpoint) {
-    return !BaseNamedBy(checkpoint.manifest).empty();
-  }));
-}
-
 // Kills tasks of any role, each some updates after the last one.
 TrainedWeights Stormed(const std::string& example, int workers, int servers, int kills,
-                       uint32_t seed, bool callbacks = false, size_t* increments = nullptr) {
+                       uint32_t seed, bool callbacks = false) {
   INFO(example << ": " << workers << " workers, " << servers << " servers, seed " << seed);
   Scenario s(Scenario::Body::kProcesses, "same-storm",
              OptionsFor(example, workers, servers, callbacks));
@@ -118,7 +103,6 @@ TrainedWeights Stormed(const std::string& example, int workers, int servers, int
   }
   for (int i = 0; i < servers; ++i) s.Release(i);
   s.Finish(seconds(300));
-  if (increments != nullptr) *increments = IncrementsIn(s->checkpoint_dir());
   return TrainedWeightsOf(s->checkpoint_dir());
 }
 
@@ -129,15 +113,6 @@ TEST_CASE("a sample: the census model, 3 workers and 2 servers, 10 kills", "[sam
 TEST_CASE("tables without bounds with all rules of theirs, 3 workers and 2 servers, 10 kills",
           "[sample]") {
   CheckSameWeights(Undisturbed(kTables), Stormed(kTables, 3, 2, 10, 2));
-}
-
-// Most rollbacks read an increment with its bases.
-TEST_CASE("increments of tables without bounds, 3 workers and 2 servers, 14 kills",
-          "[increments]") {
-  size_t increments = 0;
-  const TrainedWeights stormed = Stormed(kIncrements, 3, 2, 14, 4, false, &increments);
-  CheckSameWeights(Undisturbed(kTables), stormed);
-  CHECK(increments > 0);
 }
 
 TEST_CASE("a table whose rows lie on disk, 3 workers and 2 servers, 10 kills", "[disk]") {
