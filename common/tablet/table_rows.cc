@@ -392,11 +392,7 @@ absl::Status TableRows::ReadCold(std::span<const int64_t> rows, std::span<const 
   if (!cold.empty()) COHORT_RETURN_IF_ERROR(tier_->Read(cold, &records, &found));
   for (size_t i = 0; i < cold.size(); ++i) {
     const uint8_t* const record = records.data() + i * record_bytes();
-    if (!found[i]) continue;
-    if (rules_.IsGone(row_record::ClockOf(record), clock)) {
-      CountEvicted(1);
-      continue;
-    }
+    if (!found[i] || rules_.IsGone(row_record::ClockOf(record), clock)) continue;
     visit(indices[i], record);
     ++on_disk;
   }
@@ -436,7 +432,11 @@ absl::Status TableRows::TakeIn(std::span<const int64_t> rows, uint64_t clock,
   // From here on nothing fails.
   for (size_t i = 0; i < missing.size(); ++i) {
     const uint8_t* const record = records.data() + i * record_bytes();
-    if (!found[i] || rules_.IsGone(row_record::ClockOf(record), clock)) continue;
+    if (!found[i]) continue;
+    if (rules_.IsGone(row_record::ClockOf(record), clock)) {
+      CountEvicted(1);
+      continue;
+    }
     const int64_t place = Take(missing[i], row_record::ClockOf(record));
     SetUsed(place);
     ForEachTensorAt(place, [&](size_t tensor, uint8_t* out) {

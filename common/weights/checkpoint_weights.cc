@@ -27,7 +27,7 @@ class CheckpointWeights : public WeightSource {
     return SetTensors(std::move(tensors));
   }
 
-  uint64_t TableSize(const SourceTensor& table) const override {
+  absl::StatusOr<uint64_t> TableSize(const SourceTensor& table) const override {
     return reader_->TableSize(table.name);
   }
 

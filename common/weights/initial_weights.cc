@@ -25,8 +25,8 @@ absl::Status WriteTensors(const InitialWeights& weights,
   std::vector<SafetensorsWriter::Entry> entries;
   for (const WeightMatch::Pair& pair : loaded) {
     const v1::VariableSpec& variable = variables[pair.variable];
-    AddEntries(*weights.source, pair.tensor, variable.name(), static_cast<DType>(variable.dtype()),
-               &entries);
+    COHORT_RETURN_IF_ERROR(AddEntries(*weights.source, pair.tensor, variable.name(),
+                                      static_cast<DType>(variable.dtype()), &entries));
   }
   COHORT_ASSIGN_OR_RETURN(
       const std::unique_ptr<SafetensorsWriter> writer,

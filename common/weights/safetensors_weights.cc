@@ -34,7 +34,7 @@ class SafetensorsWeights : public WeightSource {
     return SetTensors(std::move(tensors));
   }
 
-  uint64_t TableSize(const SourceTensor& table) const override {
+  absl::StatusOr<uint64_t> TableSize(const SourceTensor& table) const override {
     return static_cast<uint64_t>(reader_->Find(table.name)->dims[0]);
   }
 

@@ -74,7 +74,7 @@ TEST_CASE("the rows of a table come in the order of their rows, whatever the fil
     const SourceTensor& table = (*source)->tensors()[0];
     CHECK(table.name == "t");
     CHECK(table.dims == Dims{kTableRows, kWidth});
-    CHECK((*source)->TableSize(table) == keys.size());
+    CHECK(*(*source)->TableSize(table) == keys.size());
     const auto rows = RowsOf(source->get(), 0);
     REQUIRE(rows.size() == keys.size());
     bool same = true;

@@ -93,13 +93,17 @@ absl::Status WeightSource::ReadTableInto(const SourceTensor& table, bool /*value
 
 std::string KeysNameOf(const std::string& table) { return fmt::format("{}@{}", table, kKeysSlot); }
 
-void AddEntries(const WeightSource& source, size_t index, const std::string& name, DType dtype,
-                std::vector<SafetensorsWriter::Entry>* entries) {
+absl::Status AddEntries(const WeightSource& source, size_t index, const std::string& name,
+                        DType dtype, std::vector<SafetensorsWriter::Entry>* entries) {
   const SourceTensor& tensor = source.tensors()[index];
-  if (!IsTable(tensor.dims)) return entries->push_back({name, dtype, tensor.dims});
-  const uint64_t rows = source.TableSize(tensor);
+  if (!IsTable(tensor.dims)) {
+    entries->push_back({name, dtype, tensor.dims});
+    return absl::OkStatus();
+  }
+  COHORT_ASSIGN_OR_RETURN(const uint64_t rows, source.TableSize(tensor));
   entries->push_back({KeysNameOf(name), DType::kInt64, {static_cast<int64_t>(rows)}});
   entries->push_back({name, dtype, PieceDims(tensor.dims, rows)});
+  return absl::OkStatus();
 }
 
 absl::Status AppendTo(WeightSource* source, size_t index, DType dtype, SafetensorsWriter* writer) {

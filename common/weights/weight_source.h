@@ -50,7 +50,7 @@ class WeightSource {
   absl::StatusOr<Tensor> Read(size_t index, DType dtype);
 
   // A table without bounds: the number of rows that exist.
-  virtual uint64_t TableSize(const SourceTensor& /*table*/) const { return 0; }
+  virtual absl::StatusOr<uint64_t> TableSize(const SourceTensor& /*table*/) const { return 0; }
   // Gives its rows to `take`(keys, values), some at a time, ascending by RowOfKey. `dtype`: as for
   // Read; nullopt: only the keys. Errors: those of Read and of `take`; DataLoss for a key that is
   // there twice.
@@ -80,8 +80,8 @@ std::string KeysNameOf(const std::string& table);
 
 // The tensors of a file for a variable that begins with a tensor of a source: one, or two for a
 // table. AppendTo appends their values. Errors: those of WeightSource::Read, and of the writer.
-void AddEntries(const WeightSource& source, size_t index, const std::string& name, DType dtype,
-                std::vector<SafetensorsWriter::Entry>* entries);
+absl::Status AddEntries(const WeightSource& source, size_t index, const std::string& name,
+                        DType dtype, std::vector<SafetensorsWriter::Entry>* entries);
 absl::Status AppendTo(WeightSource* source, size_t index, DType dtype, SafetensorsWriter* writer);
 
 // Opens a safetensors file, a checkpoint (its directory, or a directory of checkpoints, of which it

@@ -38,7 +38,8 @@ absl::Status WriteSafetensors(WeightSource* weights, const std::string& path) {
   std::vector<SafetensorsWriter::Entry> entries;
   const auto& tensors = weights->tensors();
   for (size_t i = 0; i < tensors.size(); ++i) {
-    AddEntries(*weights, i, tensors[i].name, tensors[i].dtype, &entries);
+    COHORT_RETURN_IF_ERROR(
+        AddEntries(*weights, i, tensors[i].name, tensors[i].dtype, &entries));
   }
   COHORT_ASSIGN_OR_RETURN(
       const std::unique_ptr<SafetensorsWriter> writer,
@@ -104,8 +105,9 @@ absl::StatusOr<std::string> ExportCheckpoint(const ExportOptions& options) {
   std::string tables;
   for (const SourceTensor& tensor : weights->tensors()) {
     if (!IsTable(tensor.dims)) continue;
+    COHORT_ASSIGN_OR_RETURN(const uint64_t rows, weights->TableSize(tensor));
     tables += fmt::format("{}: {} rows of a table without bounds, and their keys as {}\n",
-                          tensor.name, weights->TableSize(tensor), KeysNameOf(tensor.name));
+                          tensor.name, rows, KeysNameOf(tensor.name));
   }
   return fmt::format("{}{}: {} variables of {}\n{}", refused, options.out,
                      weights->tensors().size(), checkpoint, tables);
