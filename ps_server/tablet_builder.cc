@@ -32,9 +32,9 @@ bool HasTables(const v1::Layout& layout, uint32_t ps) {
 
 absl::Status TabletBuilder::CheckMemory(const v1::AssignTablets& assign,
                                         const LayoutRules& rules) const {
-  double bytes = BytesOfServer(
-      assign.layout(), assign.ps(),
-      [&](const v1::VariableSpec& variable) { return RowBytes(variable, rules.Find(variable)); });
+  double bytes = BytesOfServer(assign.layout(), assign.ps(), [&](const v1::VariableSpec& variable) {
+    return RowBytes(variable, rules.Find(variable));
+  });
   if (HasTables(assign.layout(), assign.ps())) {
     bytes += static_cast<double>(assign.table_memory_bytes());
   }

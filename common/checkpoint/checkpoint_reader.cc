@@ -419,8 +419,7 @@ absl::StatusOr<bool> CheckpointReader::ReadChanges(const std::string& variable, 
       return DataLoss("\"{}\" has {} rows, and there are {} names of rows", piece.info.name,
                       piece.info.dims[0], named.info.dims[0]);
     }
-    COHORT_RETURN_IF_ERROR(
-        ReadTablePiece(named, {&piece, 1}, piece.row_begin, piece.row_end, add));
+    COHORT_RETURN_IF_ERROR(ReadTablePiece(named, {&piece, 1}, piece.row_begin, piece.row_end, add));
     if (keys == nullptr) continue;
     const auto count = static_cast<uint64_t>(piece.changes->dims[0]);
     COHORT_RETURN_IF_ERROR(ReadNames(piece, *piece.changes, 0, count, &rows));

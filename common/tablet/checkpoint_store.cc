@@ -381,19 +381,18 @@ absl::Status WriteMerged(SnapshotJob* job, const ShardPlan& plan, int slot,
   const ShardInfo& info = *plan.shard->info;
   const size_t bytes = IsOfTable(slot) ? sizeof(int64_t) : info.row_bytes();
   SnapshotRows::Walk walk(*plan.merged);
-  COHORT_RETURN_IF_ERROR(
-      WriteItems(job, plan.merged_rows, bytes, writer, [&](size_t, uint8_t* to) {
-        if (!walk.Next()) return;  // its status says why
-        if (slot == kKeys) {
-          const int64_t key = KeyOfRow(info.row_begin + walk.row());
-          std::memcpy(to, &key, sizeof(key));
-        } else if (slot == kUpdated) {
-          const uint64_t clock = walk.clock();
-          std::memcpy(to, &clock, sizeof(clock));
-        } else {
-          std::memcpy(to, walk.Tensor(slot), bytes);
-        }
-      }));
+  COHORT_RETURN_IF_ERROR(WriteItems(job, plan.merged_rows, bytes, writer, [&](size_t, uint8_t* to) {
+    if (!walk.Next()) return;  // its status says why
+    if (slot == kKeys) {
+      const int64_t key = KeyOfRow(info.row_begin + walk.row());
+      std::memcpy(to, &key, sizeof(key));
+    } else if (slot == kUpdated) {
+      const uint64_t clock = walk.clock();
+      std::memcpy(to, &clock, sizeof(clock));
+    } else {
+      std::memcpy(to, walk.Tensor(slot), bytes);
+    }
+  }));
   return walk.status();
 }
 

@@ -298,8 +298,8 @@ absl::Status TableRows::Add(std::span<const int64_t> rows,
         return;
       }
       const size_t stored = info_->stored_row_bytes(tensor - 1);
-      TakeStored(info_->slots[tensor - 1], info_->dtype, tensors[tensor].subspan(i * stored, stored),
-                 out);
+      TakeStored(info_->slots[tensor - 1], info_->dtype,
+                 tensors[tensor].subspan(i * stored, stored), out);
     });
   }
   NoteBytes();

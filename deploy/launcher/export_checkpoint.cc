@@ -38,8 +38,7 @@ absl::Status WriteSafetensors(WeightSource* weights, const std::string& path) {
   std::vector<SafetensorsWriter::Entry> entries;
   const auto& tensors = weights->tensors();
   for (size_t i = 0; i < tensors.size(); ++i) {
-    COHORT_RETURN_IF_ERROR(
-        AddEntries(*weights, i, tensors[i].name, tensors[i].dtype, &entries));
+    COHORT_RETURN_IF_ERROR(AddEntries(*weights, i, tensors[i].name, tensors[i].dtype, &entries));
   }
   COHORT_ASSIGN_OR_RETURN(
       const std::unique_ptr<SafetensorsWriter> writer,
