@@ -46,7 +46,7 @@ TEST_CASE("every op is registered once, with a type inference") {
     CHECK(op.min_inputs <= op.max_inputs);
   }
   CHECK(std::ranges::is_sorted(AllOps(), {}, &OpSchema::name));
-  CHECK(names.size() == 89);
+  CHECK(names.size() == 90);
   CHECK(FindOp("no_such_op") == nullptr);
   CHECK(FindOp("") == nullptr);
 }

@@ -187,7 +187,8 @@ absl::Status MarkWholeVariables(std::span<const v1::OptimizerSpec> optimizers,
 size_t RowBytes(const v1::VariableSpec& variable, const OptimizerRule* rule) {
   const auto dtype = static_cast<DType>(variable.dtype());
   int64_t elements = 1;
-  for (int i = 1; i < variable.dims_size(); ++i) elements *= variable.dims(i);
+  // A negative size is refused when the shard is made.
+  for (int i = 1; i < variable.dims_size(); ++i) elements *= std::max<int64_t>(variable.dims(i), 0);
   size_t bytes = static_cast<size_t>(elements) * SizeOf(dtype);
   if (rule == nullptr) return bytes;
   for (const SlotInfo& slot : rule->slots()) bytes += slot.row_bytes(dtype, elements);
