@@ -423,8 +423,7 @@ TEST_CASE("an increment after 1 % of the rows costs about 1 %", "[.][increments_
   uint64_t closure = 0;
   const auto update = [&](std::vector<int64_t> keys) {
     std::ranges::sort(keys);
-    const auto end = std::ranges::unique(keys).begin();
-    keys.erase(end, keys.end());
+    keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
     TestPush push(++closure);
     push.Sparse<float>(0, keys, std::vector<float>(keys.size() * kBenchWidth, 0.5F));
     REQUIRE(tablet.Push(push).status() == v1::APPLIED);

@@ -113,10 +113,8 @@ absl::StatusOr<std::vector<std::string>> DeleteOldCheckpoints(const std::string&
   KeepBases(entries, &kept);
   // The newest first: an increment before its base.
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
-    // An uncommitted one after the newest may be a cut under way.
-    if (kept.contains(entry->id) || (entry->id > *newest_valid && !Exists(entry->manifest))) {
-      continue;
-    }
+    // One after the newest may be a cut under way, whose manifest may come at any moment.
+    if (kept.contains(entry->id) || entry->id > *newest_valid) continue;
     if (options.may_delete) COHORT_RETURN_IF_ERROR(options.may_delete());
     COHORT_RETURN_IF_ERROR(DeleteCheckpoint(entry->directory));
     deleted.push_back(entry->id.ToString());

@@ -376,6 +376,15 @@ TEST_CASE("what abandoned cuts left goes with the old, a cut under way stays") {
   CHECK(std::filesystem::exists(dir / "ckpt-0-1-3"));
 }
 
+// While old checkpoints are deleted, newer ones are committed.
+TEST_CASE("no checkpoint after the one that is known to be valid is deleted") {
+  TestDirectory dir;
+  for (uint64_t cut = 1; cut <= 5; ++cut) WriteCheckpoint(dir.path(), {0, 1, cut}, {0, 10});
+  CHECK(
+      *DeleteOldCheckpoints(dir.path(), {.max_to_keep = 1, .known_valid = CheckpointId{0, 1, 3}}) ==
+      std::vector<std::string>{"ckpt-0-1-2", "ckpt-0-1-1"});
+}
+
 TEST_CASE("what failed cuts left goes when they fail, and empty directories at the next start") {
   TestDirectory dir;
   WriteCheckpoint(dir.path(), {0, 1, 1}, {0, 10});

@@ -19,8 +19,7 @@ void Append(const RowChanges& later, RowChanges* all) {
   }
   all->removed.insert(all->removed.end(), later.removed.begin(), later.removed.end());
   std::ranges::sort(all->removed);
-  const auto repeated = std::ranges::unique(all->removed);
-  all->removed.erase(repeated.begin(), repeated.end());
+  all->removed.erase(std::unique(all->removed.begin(), all->removed.end()), all->removed.end());
 }
 
 }  // namespace

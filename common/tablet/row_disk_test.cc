@@ -292,7 +292,7 @@ TEST_CASE("what a table takes beside its values counts, and counts of rows have 
     std::vector<int64_t> rows;
     for (int i = 0; i < 20'000; ++i) rows.push_back(static_cast<int64_t>(random() >> 18) * 65536);
     std::ranges::sort(rows);
-    rows.erase(std::ranges::unique(rows).begin(), rows.end());
+    rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
     TestPush push(step);
     push.Sparse<float>(0, rows, std::vector<float>(rows.size() * kTierWidth, 1));
     REQUIRE(table.Push(push).status() == v1::APPLIED);

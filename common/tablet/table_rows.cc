@@ -415,7 +415,7 @@ absl::Status TableRows::TakeIn(std::span<const int64_t> rows, uint64_t clock,
   disk_->CountFound(rows.size() - missing.size(), 0);
   if (missing.empty()) return absl::OkStatus();
   std::ranges::sort(missing);
-  missing.erase(std::ranges::unique(missing).begin(), missing.end());
+  missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
   std::vector<uint8_t> records;
   std::vector<uint8_t> found(missing.size(), 0);
   if (tier_->rows() > 0) COHORT_RETURN_IF_ERROR(tier_->Read(missing, &records, &found));
