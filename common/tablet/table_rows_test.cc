@@ -216,7 +216,8 @@ TEST_CASE("a table keeps its newest rows, and those that are not small") {
     if (key >= 172) CHECK(changed);
   }
   int64_t places = 0;
-  for (const ShardBlock& block : table->Snapshot(0)->shards[0].blocks) places += block.rows;
+  const auto snapshot = table->Snapshot(0);
+  for (const ShardBlock& block : snapshot->shards[0].blocks) places += block.rows;
   CHECK(places < 100);  // places are used again
   CHECK(table->bytes() > 32 * (kWidth * sizeof(float) + 2 * sizeof(int64_t)));
 
