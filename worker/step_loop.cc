@@ -6,6 +6,7 @@
 #include "common/base/crash_point.h"
 #include "common/base/status.h"
 #include "common/data/stream_files.h"
+#include "common/exchange/hot_rows.h"
 #include "common/exec/finite_pushes.h"
 #include "common/graph/program_proto.h"
 
@@ -31,6 +32,10 @@ StepMetrics::StepMetrics(MetricsRegistry* registry)
                                       "Push sections that a tablet had applied before")),
       pulled_ahead(registry->AddCounter("cohort_worker_pulled_ahead_total",
                                         "Steps whose pull began before an earlier step had run")),
+      kept_rows(registry->AddCounter("cohort_worker_hot_rows_total",
+                                     "Rows that steps read from copies in the worker")),
+      kept_bytes(registry->AddCounter("cohort_worker_hot_bytes_total",
+                                      "Bytes of these rows and their keys, which nobody sent")),
       waits(registry->AddCounter("cohort_worker_waits_total", "Sleeps because there was no work")),
       not_finite(registry->AddCounter("cohort_worker_not_finite_steps_total",
                                       "Steps in float16 whose gradient was not finite")),
@@ -127,6 +132,8 @@ absl::Status StepLoop::CompileFor(const Work& work, bool is_summed, StepProgram*
   if (!status.ok()) {
     return Annotate(std::move(status), fmt::format("compiling program '{}'", work.program->name));
   }
+  program->access = KeepHotRows(program->executable->program(), std::move(program->access),
+                                {metrics_->kept_rows, metrics_->kept_bytes});
   program->loss_scale = LossScale(work.program->loss_scaling);
   program->uses_variables = !work.program->variables.empty();
   return absl::OkStatus();

@@ -52,6 +52,8 @@ struct StepMetrics {
   Counter* const applied;  // push sections
   Counter* const duplicates;
   Counter* const pulled_ahead;  // steps whose pull began before an earlier step had run
+  Counter* const kept_rows;     // rows that steps read from the worker's own copies (`hot_rows`)
+  Counter* const kept_bytes;    // what these rows and their keys have
   Counter* const waits;         // sleeps of the step thread because it had no work
   Counter* const not_finite;    // steps with a loss scale whose gradient was not finite
   Counter* const device_bytes;  // copied between the host and devices

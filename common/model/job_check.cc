@@ -13,6 +13,7 @@
 #include "common/data/dataset.h"
 #include "common/data/source_class.h"
 #include "common/graph/consistency_mode.h"
+#include "common/graph/hot_rows.h"
 #include "common/graph/pull_ahead.h"
 #include "common/model/callbacks/callback.h"
 #include "common/model/metrics/metric.h"
@@ -350,12 +351,39 @@ class Checker {
           "weights of a step may be. Leave it out, or choose mode async",
           strategy.mode());
     }
+    COHORT_RETURN_IF_ERROR(CheckHotRows());
     COHORT_RETURN_IF_ERROR(Positive("strategy.closures_in_flight", strategy.closures_in_flight()));
     COHORT_RETURN_IF_ERROR(Positive("strategy.max_attempts", strategy.max_attempts()));
     COHORT_RETURN_IF_ERROR(CheckTableMemory());
     COHORT_RETURN_IF_ERROR(
         Seconds("strategy.task_timeout_s", strategy.task_timeout_s(), Zero::kRefused));
     return Seconds("strategy.closure_timeout_s", strategy.closure_timeout_s(), Zero::kRefused);
+  }
+
+  absl::Status CheckHotRows() const {
+    const v1::StrategySpec& strategy = job_.strategy();
+    if (!strategy.has_hot_rows()) return absl::OkStatus();
+    const v1::HotRowsSpec& hot = strategy.hot_rows();
+    if (strategy.mode() != "async" || strategy.name() != "parameter_server") {
+      return Error(
+          "strategy.hot_rows",
+          "`strategy.hot_rows` applies to mode async of parameter_server, and this is "
+          "mode {} of {}: only there may a worker read rows that lack updates. Leave it out",
+          strategy.mode(), strategy.name());
+    }
+    if (hot.steps() == 0 || hot.steps() > kMaxHotRowSteps) {
+      return Error("strategy.hot_rows.steps",
+                   "`strategy.hot_rows.steps` is 1 to {}, not {}: for how many of its steps a "
+                   "worker reads its copy of a row",
+                   kMaxHotRowSteps, hot.steps());
+    }
+    if (hot.rows() == 0 || hot.rows() > kMaxHotRows) {
+      return Error("strategy.hot_rows.rows",
+                   "`strategy.hot_rows.rows` is 1 to {}, not {}: how many rows of each embedding a "
+                   "worker keeps",
+                   kMaxHotRows, hot.rows());
+    }
+    return absl::OkStatus();
   }
 
   absl::Status CheckTableMemory() const {

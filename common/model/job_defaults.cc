@@ -59,6 +59,9 @@ void SetReadingDefaults(const std::string& path, google::protobuf::Message* mess
 
 namespace {
 
+// Rows of each embedding of which a worker keeps copies.
+constexpr uint64_t kDefaultHotRows = 100'000;
+
 // The mode "auto" of Keras' callbacks: the class of the metric knows its direction. CheckJob
 // refuses a monitor that is neither a loss nor a metric.
 const char* ModeOf(std::string_view monitor, const v1::JobSpec& job) {
@@ -146,6 +149,9 @@ void CompleteDefaults(v1::JobSpec* job) {
   if (const StrategyClass* const known = FindStrategy(strategy->name()); known != nullptr) {
     strategy->set_name(std::string(known->name));
     if (strategy->mode().empty()) strategy->set_mode(std::string(known->mode));
+  }
+  if (strategy->has_hot_rows() && !strategy->hot_rows().has_rows()) {
+    strategy->mutable_hot_rows()->set_rows(kDefaultHotRows);
   }
   if (strategy->communication().empty()) {
     const std::string ops = CommunicationOf(strategy->cross_device_ops());

@@ -8,6 +8,7 @@
 #include "common/base/printable.h"
 #include "common/graph/autodiff.h"
 #include "common/graph/expr.h"
+#include "common/graph/hot_rows.h"
 #include "common/graph/mixed_precision.h"
 #include "common/graph/program_builder.h"
 #include "common/model/callbacks/averages.h"
@@ -584,6 +585,10 @@ absl::StatusOr<BuiltModel> BuildModel(const v1::JobSpec& job, std::span<const Fe
     layout.mutable_variables()->Add(model.variables.begin(), model.variables.end());
     layout.mutable_optimizers()->Add(model.optimizers.begin(), model.optimizers.end());
     COHORT_ASSIGN_OR_RETURN(model.train, ClipPushes(model.train, layout));
+  }
+  if (job.strategy().has_hot_rows()) {
+    const v1::HotRowsSpec& hot = job.strategy().hot_rows();
+    AllowHotRows(hot.steps(), static_cast<int64_t>(hot.rows()), &model.train);
   }
   if (job.gradient_dtype() == "bfloat16") {
     COHORT_ASSIGN_OR_RETURN(model.train, RoundPushes(model.train));

@@ -2,9 +2,12 @@
 // with another optimizer, or in another directory, begins with their values.
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -166,6 +169,30 @@ void RoundedGradients(Body body) {
   }
   CHECK(TrainedBy(body, 2, 2, true, false) == exact);
 }
+// A rollback ends the copies of rows in workers, and each update is applied once.
+void HotRowsThroughALostServer(Body body) {
+  std::string job = RecommenderJob(30, 50);
+  const std::string mark = "strategy:\n";
+  job.replace(job.find(mark), mark.size(), mark + "  hot_rows: {steps: 5, rows: 64}\n");
+  Scenario s(body, "hot-rows", MiniClusterOptions{.job_yaml = job, .proxied = true});
+  s.Pace(0);
+  s.Check(s->StartAll());
+  s.Check(s->WaitForSteps(60, std::chrono::seconds(60)));
+  s.Bounce(TaskRole::kPs, 1);
+  s.Said(TaskRole::kPs, 1, {"serving", "timeline=2"});
+  s.Release(0);
+  const ApplyReport report = s.Finish();
+  CHECK(report.timelines == 2);
+  // Each step pushes all rows that it reads.
+  std::ifstream in(s->log_dir() + "/report.json");
+  const std::string rows = nlohmann::json::parse(in)["facts"]["rows"];
+  int pulled = 0, pushed = 0;
+  INFO(rows);
+  REQUIRE(std::sscanf(rows.c_str(), "%d pulled, %d pushed", &pulled, &pushed) == 2);
+  CHECK(pulled > 0);
+  CHECK(pulled < pushed / 2);
+}
+COHORT_BOTH_BODIES("copies of hot rows end with a rollback", HotRowsThroughALostServer)
 COHORT_BOTH_BODIES("rounded gradients give the same bits in each cluster", RoundedGradients)
 
 }  // namespace

@@ -1,5 +1,6 @@
 // The sources of values: the batch, variables, constants. They have no gradient rule: autodiff
 // collects the gradients that arrive at `read` and `read_rows`.
+#include "common/graph/hot_rows.h"
 #include "common/graph/ops/families.h"
 
 namespace cohort::ops {
@@ -43,6 +44,13 @@ absl::StatusOr<Types> InferReadRows(const InferContext& context) {
   COHORT_RETURN_IF_ERROR(CheckDType(context, 0, DType::kInt64));
   COHORT_RETURN_IF_ERROR(CheckRank(context, 0, 1));
   if (type->dims.empty()) return InvalidArgument("the variable is a scalar and has no rows");
+  const int64_t max_age = IntAttr(context.node, "max_age");
+  const int64_t kept_rows = IntAttr(context.node, "kept_rows");
+  if (max_age < 0 || kept_rows < 0 || kept_rows > kMaxHotRows) {
+    return InvalidArgument(
+        "`max_age` is {} and `kept_rows` {}: they are at least 0, and at most {} rows are kept",
+        max_age, kept_rows, kMaxHotRows);
+  }
   ValueType rows = *type;
   rows.dims[0] = context.input(0).dims[0];
   return Types{std::move(rows)};
@@ -61,7 +69,14 @@ std::vector<OpSchema> LeafOps() {
   return {
       {"input", 0, 0, 1, {{"index", AttrKind::kInt}}, InferInput},
       {"read", 0, 0, 1, {{"variable", AttrKind::kInt}}, InferRead},
-      {"read_rows", 1, 1, 1, {{"variable", AttrKind::kInt}}, InferReadRows},
+      {"read_rows",
+       1,
+       1,
+       1,
+       {{"variable", AttrKind::kInt},
+        {"max_age", AttrKind::kInt, false},
+        {"kept_rows", AttrKind::kInt, false}},
+       InferReadRows},
       {"constant", 0, 0, 1, {{"value", AttrKind::kTensor}}, InferConstant},
   };
 }
