@@ -208,8 +208,9 @@ TEST_CASE("a rank that leaves with an operation in flight gives it up") {
   TestRanks test(2, GENERATE(TestPath::kSockets, TestPath::kGrpc, TestPath::kSharedMemory));
   const std::vector<uint64_t> ends = EqualParts(2, 1'000'000);
   std::vector<float> given_up(1'000'000, 1);
-  std::latch begun(1);
+  std::latch complete(2), begun(1);
   test.Run(1, [&](CollectiveGroup* group) {
+    complete.arrive_and_wait();  // one that starts waits for all who are alive
     if (group->rank() == 0) {
       const ReduceScatterCall call{
           .name = {7, 1, 0}, .buffer = std::span(given_up), .part_ends = ends};
