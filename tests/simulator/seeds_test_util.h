@@ -54,9 +54,9 @@ void CheckRepeats(std::initializer_list<uint64_t> seeds) {
 
 // One of the first `most` seeds finds the bug.
 template <typename Bug>
-void CheckFinds(const char* name, Bug bug, uint64_t most) {
+void CheckFinds(const char* name, Bug bug, uint64_t most, uint64_t first = 1) {
   uint64_t found = 0;
-  RunSeeds(1, most, bug, /*most_failures=*/1, [&](uint64_t seed, const auto& outcome) {
+  RunSeeds(first, most, bug, /*most_failures=*/1, [&](uint64_t seed, const auto& outcome) {
     found = seed;
     std::cout << name << ": found by seed " << seed << ": " << outcome.violations[0] << "\n";
   });
