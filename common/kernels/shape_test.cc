@@ -32,13 +32,14 @@ TEMPLATE_TEST_CASE("concat and slice are inverse along every axis", "", float, d
 }
 
 TEMPLATE_TEST_CASE("transpose moves every element to its place", "", float, double, uint8_t) {
-  const Dims dims = {2, 3, 4};
+  // The second has tiles and their rests, the last one no element.
+  const Dims dims = GENERATE(Dims{2, 3, 4}, Dims{3, 37, 50}, Dims{2, 0, 3});
   const Tensor x = RandomTensor<TestType>(dims, 0, 200, 2);
   for (const std::vector<int64_t>& perm : std::vector<std::vector<int64_t>>{
            {0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}) {
     const Tensor y = Output({"transpose", {x}, {{"perm", perm}}});
-    for (int64_t i = 0; i < 24; ++i) {
-      const int64_t index[] = {i / 12, i / 4 % 3, i % 4};
+    for (int64_t i = 0; i < dims[0] * dims[1] * dims[2]; ++i) {
+      const int64_t index[] = {i / dims[2] / dims[1], i / dims[2] % dims[1], i % dims[2]};
       int64_t to = 0;
       for (size_t d = 0; d < 3; ++d) to = to * y.dims()[d] + index[perm[d]];
       REQUIRE(y.values<TestType>()[static_cast<size_t>(to)] ==

@@ -84,6 +84,53 @@ DeviceKernelOr Slice(const Node& node, const Program& program) {
   });
 }
 
+// Takes each element of the output from its place. On the CPU, tiles keep in the first cache what
+// two axes that change places read: a row of the output walks with a stride, and its neighbors
+// start side by side.
+template <typename T>
+struct TransposeBody {
+  static constexpr int64_t kTile = 16;  // columns: elements of a cache line of float32
+
+  WalkBody<TakeElement<T>, 1> taken;
+
+  COHORT_HD int64_t items() const { return taken.items(); }
+  COHORT_HD void operator()(int64_t item) const { taken(item); }
+  void RunAll(int64_t begin, int64_t end) const {
+    if (begin >= end) return;
+    const Walk<1>& walk = taken.walk;
+    const int last = walk.rank - 1;
+    if (last == 0 || walk.strides[last - 1][0] != 1) return taken.RunAll(begin, end);
+    const int64_t rows = walk.dims[last - 1], columns = walk.dims[last];
+    int64_t item = std::min(end, (begin + columns - 1) / columns * columns);
+    taken.RunAll(begin, item);
+    while (end - item >= columns) {  // rows that start side by side
+      const int64_t row = item / columns;
+      const int64_t count = std::min(rows - row % rows, (end - item) / columns);
+      int64_t at[1];
+      walk.Find(item, at);
+      for (int64_t column = 0; column < columns; column += kTile) {
+        Tile(taken.element.x + at[0] + column * walk.strides[last][0], walk.strides[last][0],
+             taken.element.y + item + column, columns, count, std::min(kTile, columns - column));
+      }
+      item += count * columns;
+    }
+    taken.RunAll(item, end);
+  }
+
+ private:
+  static void Tile(const T* x, int64_t stride, T* y, int64_t row_size, int64_t rows,
+                   int64_t columns) {
+    for (int64_t row = 0; row < rows; ++row) {
+      T* const to = y + row * row_size;
+      if (columns == kTile) {
+        for (int64_t column = 0; column < kTile; ++column) to[column] = x[row + column * stride];
+      } else {
+        for (int64_t column = 0; column < columns; ++column) to[column] = x[row + column * stride];
+      }
+    }
+  }
+};
+
 DeviceKernelOr Transpose(const Node& node, const Program& program) {
   const auto perm = IntsAttr(node, "perm");
   std::array<int, kMaxRank> axes{};
@@ -97,7 +144,7 @@ DeviceKernelOr Transpose(const Node& node, const Program& program) {
         walk.Append(out.dims[d], {Product(in, axes[static_cast<size_t>(d)] + 1, in.rank)});
       }
       walk.Finish();
-      return WalkBody<TakeElement<T>, 1>{{in.as<T>(), out.as<T>()}, walk, out.elements};
+      return TransposeBody<T>{{{in.as<T>(), out.as<T>()}, walk, out.elements}};
     });
   });
 }
