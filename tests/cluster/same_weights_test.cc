@@ -21,7 +21,8 @@ constexpr char kConvolutions[] = "mnist_cnn.yaml";
 constexpr char kCensus[] = "census_csv.yaml";
 // The same, with tables without bounds for the embeddings.
 constexpr char kTables[] = "census_csv.yaml, tables";
-// With a table of some 20,000 rows besides; and the same if most of its rows lie on disk.
+// With a table of some 20,000 rows besides, and increments between the full checkpoints; and the
+// same if most of its rows lie on disk.
 constexpr char kManyRows[] = "census_csv.yaml, many rows";
 constexpr char kRowsOnDisk[] = "census_csv.yaml, rows on disk";
 
@@ -48,13 +49,15 @@ std::string SyncJob(const std::string& example, bool callbacks) {
             "    - Input: {name: fnlwgt, shape: [1], dtype: int64}\n    - Input: {name: age");
     replace("    - Flatten: {name: education_vector",
             "    - DynamicEmbedding: {name: many, inputs: fnlwgt, output_dim: 8, "
-            "evict_after_steps: 100}\n    - Flatten: {name: many_vector, inputs: many}\n"
+            "min_count: 2, admission_probability: 0.7, evict_after_steps: 100}\n    - Flatten: "
+            "{name: many_vector, inputs: many}\n"
             "    - Flatten: {name: education_vector");
     replace("[education_vector, ", "[many_vector, education_vector, ");
     replace("optimizer: adam", "optimizer: {Adam: {sparse_update: lazy}}");
   }
   replace("epochs: 5", callbacks ? kCallbacks : "epochs: 2");
   replace("every_epochs: 1", callbacks ? "every_steps: 120" : "every_epochs: 1\n  every_steps: 30");
+  if (many_rows) replace("  every_steps: 30", "  every_steps: 10\n  full_every: 4");
   const std::string limit = example == kRowsOnDisk ? ", table_memory_bytes: 131072" : "";
   replace("\ncheckpoint:",
           "\nstrategy: {mode: sync, closures_per_step: 3" + limit + "}\n\ncheckpoint:");
@@ -126,6 +129,13 @@ TEST_CASE("learning rates that callbacks set, 3 workers and 2 servers, 12 kills"
 
 TEST_CASE("convolutions: 3 workers and 2 servers, 10 kills", "[all]") {
   CheckSameWeights(Undisturbed(kConvolutions), Stormed(kConvolutions, 3, 2, 10, 1));
+}
+
+TEST_CASE("rows on disk, increments, admission and eviction: 20 storms of 15 kills", "[all]") {
+  const TrainedWeights calm = Undisturbed(kManyRows);
+  for (uint32_t seed = 100; seed < 120; ++seed) {
+    CheckSameWeights(calm, Stormed(kRowsOnDisk, 3, 2, 15, seed));
+  }
 }
 
 TEST_CASE("1, 3 and 5 workers, 1, 2 and 4 servers, 30 kills each", "[all]") {
