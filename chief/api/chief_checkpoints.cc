@@ -126,9 +126,11 @@ void ChiefCheckpoints::DeleteOld(const CheckpointId& newest,
                                              .known_valid = newest,
                                              .best = best,
                                              .may_delete = [this] { return directory_->Check(); }});
-  if (!deleted.ok()) {
+  // The same failure after each checkpoint is logged once.
+  if (!deleted.ok() && deleted.status() != retention_failure_) {
     options_->log->Failure(LogLevel::kWarning, "checkpoint_retention", deleted.status());
   }
+  retention_failure_ = deleted.status();
 }
 
 void ChiefCheckpoints::DeleteFailed(const CheckpointId& failed) {

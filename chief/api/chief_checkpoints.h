@@ -86,6 +86,7 @@ class ChiefCheckpoints {
   TimePoint newest_since_ ABSL_GUARDED_BY(core_->mu());
   std::map<uint64_t, CutResult> cuts_done_ ABSL_GUARDED_BY(core_->mu());  // the last ones
 
+  absl::Status retention_failure_;  // what DeleteOld has logged; only retention_ uses it
   SerialThread retention_{"retention"};
   SerialThread disk_{"disk"};  // posts to retention_
 };

@@ -43,13 +43,20 @@ absl::Status Verify(const CheckpointEntry& entry) {
   return VerifyFiles(entry.directory, manifest, /*checksums=*/true);
 }
 
-// Adds the bases of the kept checkpoints, and theirs. `entries`: oldest first.
-void KeepBases(const std::vector<CheckpointEntry>& entries, std::set<CheckpointId>* kept) {
+// Adds the bases of the kept checkpoints, and theirs. `entries`: oldest first. Error: a manifest
+// cannot be read, so its base is unknown.
+absl::Status KeepBases(const std::vector<CheckpointEntry>& entries, std::set<CheckpointId>* kept) {
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
     if (!kept->contains(entry->id)) continue;
-    const auto base = CheckpointId::Parse(BaseNamedBy(entry->manifest));
-    if (base.has_value()) kept->insert(*base);
+    const auto base = BaseNamedBy(entry->manifest);
+    if (absl::IsNotFound(base.status())) continue;
+    if (!base.ok()) {
+      return Annotate(base.status(),
+                      "old checkpoints stay, because one that is kept may need them");
+    }
+    if (base->has_value()) kept->insert(**base);
   }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -110,7 +117,7 @@ absl::StatusOr<std::vector<std::string>> DeleteOldCheckpoints(const std::string&
   }
   kept.insert(*newest_valid);
   if (options.best.has_value()) kept.insert(*options.best);
-  KeepBases(entries, &kept);
+  COHORT_RETURN_IF_ERROR(KeepBases(entries, &kept));
   // The newest first: an increment before its base.
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
     // One after the newest may be a cut under way, whose manifest may come at any moment.

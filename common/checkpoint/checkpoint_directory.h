@@ -60,7 +60,8 @@ struct RetentionOptions {
 // Deletes committed checkpoints beyond the newest `max_to_keep`, but never the newest valid one nor
 // one after it, nor `best`, nor one that a kept one is an increment of. Also deletes the remains of
 // older cuts that were never committed. Deletes each manifest first, durably, so that a crash
-// leaves no checkpoint that looks complete. Returns the names of the deleted checkpoints.
+// leaves no checkpoint that looks complete. Returns the names of the deleted checkpoints. Deletes
+// nothing, and returns the error, if the manifest of a kept one cannot be read.
 absl::StatusOr<std::vector<std::string>> DeleteOldCheckpoints(const std::string& directory,
                                                               const RetentionOptions& options);
 

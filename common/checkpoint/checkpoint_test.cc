@@ -365,6 +365,34 @@ TEST_CASE("old checkpoints go, the newest valid one never does") {
   CHECK(DeleteOldCheckpoints(dir.path(), {.max_to_keep = 1})->empty());
 }
 
+TEST_CASE("nothing is deleted while nobody can tell which base a kept checkpoint needs") {
+  TestDirectory dir;
+  for (uint64_t cut = 1; cut <= 3; ++cut) WriteCheckpoint(dir.path(), {0, 1, cut}, {0, 10});
+  v1::Manifest manifest = *ReadManifest(dir / "ckpt-0-1-3");
+  manifest.set_base("ckpt-0-1-2");
+  REQUIRE(CommitManifest(dir / "ckpt-0-1-3", manifest).ok());
+  const auto retain = [&] {
+    return DeleteOldCheckpoints(dir.path(),
+                                {.max_to_keep = 1, .known_valid = CheckpointId{0, 1, 3}});
+  };
+  const std::string path = dir / "ckpt-0-1-3/manifest.json";
+  const std::string json = testing::ReadAllBytes(path);
+  std::filesystem::remove(path);
+  std::filesystem::create_directory(path);  // opens, and cannot be read
+  const absl::Status unread = retain().status();
+  CHECK(Contains(testing::Message(unread), "old checkpoints stay"));
+  CHECK(Contains(testing::Message(unread), path));
+  std::filesystem::remove(path);
+  for (const std::string& damaged :
+       {json.substr(0, json.size() / 2), std::string(R"({"base": "x"})")}) {
+    testing::WriteAllBytes(path, damaged);
+    CHECK(absl::IsDataLoss(retain().status()));
+  }
+  testing::WriteAllBytes(path, json);
+  CHECK(ListCheckpoints(dir.path())->size() == 3);
+  CHECK(*retain() == std::vector<std::string>{"ckpt-0-1-1"});
+}
+
 TEST_CASE("what abandoned cuts left goes with the old, a cut under way stays") {
   TestDirectory dir;
   WriteCheckpoint(dir.path(), {0, 1, 1}, {0, 10}, /*commit=*/false);

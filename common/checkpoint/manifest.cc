@@ -226,11 +226,18 @@ absl::StatusOr<v1::Manifest> ReadBase(const std::string& checkpoint_dir,
                   manifest.base(), std::string(base.status().message()));
 }
 
-std::string BaseNamedBy(const std::string& manifest_file) {
-  const auto json = ReadFile(manifest_file, kMaxManifestBytes);
-  if (!json.ok()) return "";
-  const auto parsed = ParseJsonText(*json);
-  return parsed.ok() ? std::string(StringMember(*parsed, "base")) : "";
+absl::StatusOr<std::optional<CheckpointId>> BaseNamedBy(const std::string& manifest_file) {
+  COHORT_ASSIGN_OR_RETURN(const std::string json, ReadFile(manifest_file, kMaxManifestBytes));
+  const auto parsed = ParseJsonText(json);
+  if (!parsed.ok()) {
+    return DataLoss("{}: {}", manifest_file, std::string(parsed.status().message()));
+  }
+  const std::string name(StringMember(*parsed, "base"));
+  const auto base = CheckpointId::Parse(name);
+  if (!name.empty() && !base.has_value()) {
+    return DataLoss("{}: its base \"{}\" is not the name of a checkpoint", manifest_file, name);
+  }
+  return base;
 }
 
 absl::Status VerifyFiles(const std::string& checkpoint_dir, const v1::Manifest& manifest,

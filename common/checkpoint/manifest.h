@@ -57,8 +57,9 @@ std::string BaseDirectory(const std::string& checkpoint_dir, const v1::Manifest&
 // Reads the manifest of the base. Errors: DataLoss that names both if it is missing or damaged.
 absl::StatusOr<v1::Manifest> ReadBase(const std::string& checkpoint_dir,
                                       const v1::Manifest& manifest);
-// The base that a manifest file names; "": none, or nobody can read the file. Reads nothing else.
-std::string BaseNamedBy(const std::string& manifest_file);
+// The base that a manifest file names; nullopt: the checkpoint has all rows. Reads nothing else.
+// Errors: NotFound; those of reading the file; DataLoss if it is damaged.
+absl::StatusOr<std::optional<CheckpointId>> BaseNamedBy(const std::string& manifest_file);
 
 // Checks the shard files against the manifest's sizes and checksums (`checksums`: read all bytes),
 // and those of all bases. Errors: DataLoss, also if a file is missing.
