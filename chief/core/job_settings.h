@@ -73,6 +73,8 @@ struct JobSettings : ModeSettings {
   bool hashed_rows = false;  // the partitioner shares rows by hash
   // How many of its own steps ahead a worker may pull the values of a step. Mode async only.
   uint32_t pull_ahead = 0;
+  // Workers keep copies of rows (common/exchange/hot_rows.h), which synchronous steps do not read.
+  bool hot_rows = false;
   uint32_t closures_in_flight = 16;  // per worker
   // AssignTablets has these.
   uint64_t table_memory_bytes = 0;

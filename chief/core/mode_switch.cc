@@ -81,6 +81,12 @@ absl::Status ModeSwitch::Request(const ModeSettings& settings, bool clips) {
         "before you change the mode",
         context_->options.pull_ahead);
   }
+  if (settings.mode == ConsistencyMode::kBounded && context_->options.hot_rows) {
+    return FailedPrecondition(
+        "the job has `strategy.hot_rows`: workers read copies of rows, which may lack more updates "
+        "than mode bounded_staleness allows; continue it without `hot_rows` before you change the "
+        "mode");
+  }
   if (changing()) return FailedPrecondition("another change of the mode is under way");
   if (clips && (settings.mode == ConsistencyMode::kSync) != sync()) {
     return FailedPrecondition(

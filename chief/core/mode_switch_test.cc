@@ -16,6 +16,19 @@ TEST_CASE("the mode of a job that pulls ahead stays asynchronous") {
   CHECK(s.steps.SetMode({.mode = ConsistencyMode::kAsync}).ok());
 }
 
+TEST_CASE("the mode of a job with copies of hot rows has no bound of staleness") {
+  Gated s({.mode = ConsistencyMode::kAsync});
+  CoreOptions options = s.context.options;
+  options.hot_rows = true;
+  const CoreContext context(options);
+  ModeSwitch mode(&context, &s.outbox, &s.closures);
+  const absl::Status changed = mode.Request({.mode = ConsistencyMode::kBounded}, /*clips=*/false);
+  CHECK(absl::IsFailedPrecondition(changed));
+  CHECK_THAT(std::string(changed.message()), Catch::Contains("strategy.hot_rows"));
+  CHECK_FALSE(mode.changing());
+  CHECK(mode.Request({.mode = ConsistencyMode::kSync}, /*clips=*/false).ok());
+}
+
 TEST_CASE("the mode changes between two steps, and is journaled first") {
   Gated s({.mode = ConsistencyMode::kAsync});
   s.QueueMany(1, 6);

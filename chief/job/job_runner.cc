@@ -646,10 +646,11 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
   options.closures_per_step = plan_->closures_per_step();
   if (const auto& from = directory_->continuation(); from.has_value()) {
     for (const char* key : {"mode", "closures_per_step", "backup_work", "replicas_to_aggregate",
-                            "staleness", "pull_ahead"}) {
+                            "staleness", "pull_ahead", "hot_rows"}) {
       const std::string name = fmt::format("strategy.{}", key);
-      options.mode_is_new |= std::any_of(from->changes.begin(), from->changes.end(),
-                                         [&](const KeyChange& c) { return c.key == name; });
+      options.mode_is_new |= std::ranges::any_of(from->changes, [&](const KeyChange& c) {
+        return c.key == name || c.key.starts_with(name + ".");
+      });
     }
   }
   options.backup_work = BackupWorkNamed(strategy.backup_work()).value_or(BackupWork::kNone);
@@ -667,6 +668,7 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
   options.hashed_rows = plan_->spec().strategy().partitioner().rows() == "hash";
   options.loss_scaling = LossScalingOf(spec);
   options.pull_ahead = strategy.pull_ahead();
+  options.hot_rows = strategy.has_hot_rows();
   options.closures_in_flight = strategy.closures_in_flight();
   options.max_attempts = strategy.max_attempts();
   options.table_memory_bytes = strategy.table_memory_bytes();

@@ -87,6 +87,7 @@ class HotRowsAccess : public VariableAccess {
       : variables_(std::move(variables)), access_(std::move(access)), counters_(counters) {}
 
   absl::Status Begin(const PushBatch* push, const PullBatch* pull) override {
+    if (pull != nullptr) ++pull_;
     keeps_ = pull != nullptr && pull->step == 0;
     if (!keeps_) return access_->Begin(push, pull);
     TakeKept(*pull);
@@ -137,7 +138,6 @@ class HotRowsAccess : public VariableAccess {
 
   // Copies the rows that are kept to their destinations, and makes `batch_` of the rest.
   void TakeKept(const PullBatch& pull) {
-    ++pull_;
     kept_rows_ = kept_bytes_ = 0;
     batch_ = pull;
     items_.assign(pull.items.begin(), pull.items.end());
@@ -219,7 +219,7 @@ class HotRowsAccess : public VariableAccess {
   const std::vector<Variable> variables_;  // by their number in the program
   const std::unique_ptr<VariableAccess> access_;
   const HotRowCounters counters_;
-  uint64_t pull_ = 0;      // the number of the last one that could use kept rows
+  uint64_t pull_ = 0;      // the number of the last one, of synchronous steps, too
   uint64_t timeline_ = 0;  // all kept rows belong to it
 
   // The exchange that has begun.

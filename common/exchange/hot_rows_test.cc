@@ -123,9 +123,12 @@ TEST_CASE("pushes travel as before, and synchronous steps read no copies") {
   CHECK(f.servers->pushes == 2);
   CHECK(*f.Read({1, 2}, true, /*step=*/6, true) == Given{3, 3});
   CHECK(f.servers->asked.size() == 2);
+  // Copies grow older in these steps.
+  for (int step = 7; step < 10; ++step) REQUIRE(f.Read({1, 2}, true, 7, true).ok());
+  CHECK(*f.Read({1, 2}, true, 0, true) == Given{7, 7});
   const PushBatch push;
   CHECK(f.access->Exchange(&push, nullptr).ok());
-  CHECK(f.servers->pushes == 4);
+  CHECK(f.servers->pushes == 8);
 }
 
 TEST_CASE("a rollback ends the copies") {
