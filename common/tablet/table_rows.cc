@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kAhead = 8;
 // RemoveOldest removes this part of the most rows, so that it happens rarely.
 constexpr uint64_t kRemovedPart = 16;
-// DropOldCounts drops this part.
+// LimitCounts drops this part.
 constexpr size_t kDroppedPart = 4;
 // Rows that leave memory at once.
 constexpr size_t kMovedAtOnce = 4096;
@@ -144,7 +144,7 @@ bool TableRows::Admits(int64_t row, uint64_t clock) {
     if (rules_.IsGone(known.updated, clock)) known.count = 0;
     known.updated = clock;
     if (++known.count < rules_.min_count) {
-      if (counts.size() > most_counts_) DropOldCounts(&counts);
+      LimitCounts(&counts, clock);
       return false;
     }
     if (rules_.probability >= 1 ||
@@ -152,14 +152,23 @@ bool TableRows::Admits(int64_t row, uint64_t clock) {
       counts.erase(row);
       return true;
     }
-    if (counts.size() > most_counts_) DropOldCounts(&counts);
+    LimitCounts(&counts, clock);
     return false;
   }
   return rules_.probability >= 1 ||
          Draw(rules_.seed, info_->row_begin + row, clock) < rules_.probability;
 }
 
-void TableRows::DropOldCounts(Counts* counts) {
+void TableRows::DropGoneCounts(Counts* counts, uint64_t clock) const {
+  if (rules_.evict_after == 0) return;
+  absl::erase_if(*counts, [&](const auto& c) { return rules_.IsGone(c.second.updated, clock); });
+}
+
+void TableRows::LimitCounts(Counts* counts, uint64_t clock) {
+  if (counts->size() <= most_counts_) return;
+  // A checkpoint leaves out what is gone, so it must not count here either.
+  DropGoneCounts(counts, clock);
+  if (counts->size() <= most_counts_) return;
   std::vector<std::pair<uint64_t, int64_t>> rows;  // clock, row
   for (const auto& [row, count] : *counts) rows.emplace_back(count.updated, row);
   const auto end = rows.begin() + static_cast<int64_t>(rows.size() / kDroppedPart + 1);
@@ -242,8 +251,7 @@ void TableRows::Sweep(size_t places, uint64_t clock) {
     if (blocks_->RowAt(place) >= 0 && IsGoneAt(place, clock)) Remove(place);
   }
   if (rules_.min_count < 2) return;
-  Counts& counts = CountsOf(static_cast<int64_t>(clock % kParts));
-  absl::erase_if(counts, [&](const auto& c) { return rules_.IsGone(c.second.updated, clock); });
+  DropGoneCounts(&CountsOf(static_cast<int64_t>(clock % kParts)), clock);
 }
 
 void TableRows::RemoveOldest() {

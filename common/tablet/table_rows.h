@@ -138,7 +138,9 @@ class TableRows {
   Part& PartOf(int64_t row) { return parts_[static_cast<size_t>(row) % kParts]; }
   Counts& CountsOf(int64_t row);
   bool Admits(int64_t row, uint64_t clock);
-  void DropOldCounts(Counts* counts);
+  void DropGoneCounts(Counts* counts, uint64_t clock) const;
+  // Drops the oldest counts if there are too many.
+  void LimitCounts(Counts* counts, uint64_t clock);
   // Gives the row a free place, with its first values and slots.
   int64_t MakeOne(int64_t row, uint64_t clock);
   int64_t Take(int64_t row, uint64_t clock);

@@ -234,6 +234,68 @@ TEST_CASE("a table keeps its newest rows, and those that are not small") {
   CHECK(pulled[3] == first[3] - 9);
 }
 
+// The counts that a checkpoint has, by row.
+std::map<int64_t, std::pair<uint64_t, uint64_t>> CountsOf(TestTablet& table) {
+  const TabletSnapshot snapshot = *table->Snapshot(0);
+  const ShardSnapshot& shard = snapshot.shards[0];
+  std::map<int64_t, std::pair<uint64_t, uint64_t>> counts;
+  for (const auto& part : shard.counts) {
+    for (const auto& [row, count] : *part) {
+      if (!shard.rules->IsGone(count.updated, shard.clock))
+        counts[row] = {count.count, count.updated};
+    }
+  }
+  return counts;
+}
+
+TEST_CASE("a restored table reaches the limit of its counts when the one it is of does") {
+  // A shard with a small part of the rows: each of its parts has at most 16 counts.
+  v1::Layout layout = OneShard(kTableRows, Sgd(0.5));
+  layout.mutable_shards(0)->set_rows(static_cast<uint64_t>(kTableRows / 8192));
+  layout.mutable_variables(0)->mutable_table()->set_min_count(50);
+  layout.mutable_variables(0)->mutable_table()->set_evict_after_steps(6);
+  TestTablet table(layout, 256);
+  auto restored = std::make_unique<TestTablet>(layout, 256);
+  std::mt19937 random(2);
+  size_t most = 0;
+  bool limited = false;
+  for (uint64_t step = 0; step < 200; ++step) {
+    std::set<int64_t> rows;
+    for (int i = 0; i < 4; ++i)
+      rows.insert(static_cast<int64_t>(random() % 40 * TableRows::kParts));
+    TestPush push(step);
+    push.Sparse<float>(0, {rows.begin(), rows.end()}, std::vector<float>(rows.size() * kWidth, 1));
+    const size_t before = CountsOf(table).size();
+    REQUIRE(table.Push(push).status() == v1::APPLIED);
+    REQUIRE(restored->Push(push).status() == v1::APPLIED);
+    const auto counts = CountsOf(table);
+    REQUIRE(CountsOf(*restored) == counts);
+    most = std::max(most, counts.size());
+    limited |= counts.size() + 3 < before;
+
+    restored = std::make_unique<TestTablet>(layout, 256);
+    REQUIRE((*restored)->Restore(v1::AppliedSetProto(), step + 1).ok());
+    std::vector<int64_t> names;
+    std::vector<uint64_t> numbers, updated;
+    for (const auto& [row, count] : counts) {
+      names.push_back(row);
+      numbers.push_back(count.first);
+      updated.push_back(count.second);
+    }
+    const auto bytes = [](const auto& v) {
+      return std::span(reinterpret_cast<const uint8_t*>(v.data()), v.size() * sizeof(v[0]));
+    };
+    REQUIRE((*restored)
+                ->FillTables([&](const ShardInfo&, Tablet::RowAdder, Tablet::RowAdder add_counts) {
+                  return add_counts(
+                      names, std::vector<std::span<const uint8_t>>{bytes(numbers), bytes(updated)});
+                })
+                .ok());
+  }
+  CHECK(most >= 15);
+  CHECK(limited);
+}
+
 TEST_CASE("a table takes only rows") {
   TestTablet table(OneShard(kTableRows, Sgd(0.1)), 256);
   TestPush dense(1);
