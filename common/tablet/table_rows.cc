@@ -557,7 +557,10 @@ absl::Status TableRows::Shrink(uint64_t clock) {
     std::erase_if(free_, [begin](int64_t place) { return place >= begin; });
     end_ = std::min(end_, begin);
     blocks_->DropLastBlock();
-    for (Part& part : parts_) part.rehash(0);
+    for (Part& part : parts_) {
+      // It moves all of the part, so it must halve the memory at least.
+      if (part.size() < part.capacity() / 4) part.rehash(0);
+    }
     NoteBytes();
   }
   return absl::OkStatus();
