@@ -60,6 +60,14 @@ absl::Status TabletBuilder::MakeDisk(const v1::AssignTablets& assign, TabletSet*
   COHORT_ASSIGN_OR_RETURN(set->disk, RowDisk::Create(options));
   env_.log->Info("tables_on_disk",
                  {{"directory", set->disk->directory()}, {"memory_bytes", options.memory_bytes}});
+  if (set->disk->in_memory()) {
+    env_.log->Warning("tables_in_memory",
+                      {{"directory", set->disk->directory()},
+                       {"reason",
+                        "it is a file system in memory, so the rows beyond "
+                        "`strategy.table_memory_bytes` take memory, too"},
+                       {"todo", "set `strategy.table_directory` to a directory on a disk"}});
+  }
   return absl::OkStatus();
 }
 

@@ -1,6 +1,8 @@
 #include "common/os/directory.h"
 
+#include <linux/magic.h>
 #include <stdlib.h>
+#include <sys/statfs.h>
 
 #include <cerrno>
 #include <cstring>
@@ -36,6 +38,12 @@ absl::StatusOr<std::string> MakeTemporaryDirectory(const std::string& name,
                                          parent.empty() ? "$TMPDIR" : parent,
                                          error ? error.message() : std::strerror(errno)),
                       ExitCode::kCantCreate);
+}
+
+bool IsInMemory(const std::string& path) {
+  struct statfs info = {};
+  const bool known = ::statfs(path.c_str(), &info) == 0;
+  return known && (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC);
 }
 
 }  // namespace cohort

@@ -16,6 +16,9 @@ absl::Status MakeDirectories(const std::string& path);
 absl::StatusOr<std::string> MakeTemporaryDirectory(const std::string& name,
                                                    const std::string& parent = "");
 
+// True if what lies there takes memory: a tmpfs or ramfs, as /tmp is on many systems.
+bool IsInMemory(const std::string& path);
+
 }  // namespace cohort
 
 #endif  // COHORT_COMMON_OS_DIRECTORY_H_

@@ -10,6 +10,7 @@
 #include <rocksdb/write_buffer_manager.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <bit>
@@ -90,6 +91,7 @@ class RocksDisk : public RowDisk, public std::enable_shared_from_this<RocksDisk>
     if (options_.found_on_disk != nullptr) options_.found_on_disk->Increment(on_disk);
   }
   const std::string& directory() const override { return directory_; }
+  bool in_memory() const override { return IsInMemory(directory_); }
 
   rocksdb::DB* db() const { return db_.get(); }
   rocksdb::ColumnFamilyHandle* of_rows() const { return families_[0]; }
@@ -136,13 +138,21 @@ void RemoveDead(const std::filesystem::path& parent) {
   }
 }
 
+// Where rows lie if the user names no directory.
+std::string DefaultParent() {
+  constexpr char kOnDisk[] = "/var/tmp";
+  std::error_code error;
+  const std::string temporary = std::filesystem::temp_directory_path(error).string();
+  const bool fits = IsInMemory(temporary) && ::access(kOnDisk, W_OK | X_OK) == 0;
+  return fits && !IsInMemory(kOnDisk) ? kOnDisk : temporary;
+}
+
 absl::Status RocksDisk::MakeDirectory() {
   if (!options_.parent.empty()) COHORT_RETURN_IF_ERROR(MakeDirectories(options_.parent));
-  std::error_code ignored;
-  RemoveDead(options_.parent.empty() ? std::filesystem::temp_directory_path(ignored)
-                                     : std::filesystem::path(options_.parent));
+  const std::string parent = options_.parent.empty() ? DefaultParent() : options_.parent;
+  RemoveDead(parent);
   for (int tries = 0; tries < 100; ++tries) {
-    COHORT_ASSIGN_OR_RETURN(directory_, MakeTemporaryDirectory(kName, options_.parent));
+    COHORT_ASSIGN_OR_RETURN(directory_, MakeTemporaryDirectory(kName, parent));
     lock_ = UniqueFd(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!lock_.ok()) continue;
     ::flock(lock_.get(), LOCK_EX);
@@ -154,7 +164,7 @@ absl::Status RocksDisk::MakeDirectory() {
     }
   }
   return Unavailable("{}: cannot keep a directory for rows of tables below {}", options_.server,
-                     options_.parent);
+                     parent);
 }
 
 rocksdb::Options DatabaseOptions(uint64_t memory, const std::shared_ptr<rocksdb::Cache>& cache,

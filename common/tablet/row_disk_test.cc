@@ -2,10 +2,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <random>
 
+#include "common/os/directory.h"
 #include "common/tablet/row_tier.h"
 #include "common/tablet/snapshot_rows.h"
 #include "common/tablet/tablet_test_util.h"
@@ -92,6 +95,40 @@ TEST_CASE("each server has its directory, which is gone after its end") {
   const auto disk = Disk(1 << 20, parent.path());
   CHECK_FALSE(std::filesystem::exists(parent.path() + "/cohort-rows.abcdef"));
   CHECK(std::filesystem::exists(parent.path() + "/another"));
+}
+
+// Sets an environment variable while it exists.
+class ScopedVariable {
+ public:
+  ScopedVariable(const char* name, const char* value) : name_(name) {
+    if (const char* const before = std::getenv(name)) before_ = before;
+    ::setenv(name, value, 1);
+  }
+  ~ScopedVariable() {
+    if (before_.has_value()) {
+      ::setenv(name_, before_->c_str(), 1);
+    } else {
+      ::unsetenv(name_);
+    }
+  }
+
+ private:
+  const char* const name_;
+  std::optional<std::string> before_;
+};
+
+TEST_CASE("rows lie in memory only in a directory that the user names") {
+  REQUIRE(IsInMemory("/dev/shm"));
+  const bool has_disk = !IsInMemory("/var/tmp");
+  const ScopedVariable in_memory("TMPDIR", "/dev/shm");
+  const auto disk = Disk(1 << 20);
+  CHECK(disk->directory().starts_with(has_disk ? "/var/tmp/" : "/dev/shm/"));
+  CHECK(disk->in_memory() == !has_disk);
+  const auto named = Disk(1 << 20, "/dev/shm");
+  CHECK(named->directory().starts_with("/dev/shm/"));
+  CHECK(named->in_memory());
+  const ScopedVariable on_disk("TMPDIR", "/var/tmp");
+  CHECK(Disk(1 << 20)->directory().starts_with("/var/tmp/"));
 }
 
 TEST_CASE("a directory that cannot be made is an error that names it") {

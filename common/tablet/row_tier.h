@@ -109,7 +109,8 @@ class TableMemory {
 class RowDisk {
  public:
   struct Options {
-    std::string parent;         // is created if it is missing; "": $TMPDIR or /tmp
+    // Is created if it is missing. "": $TMPDIR or /tmp, or /var/tmp if that is in memory.
+    std::string parent;
     uint64_t memory_bytes = 0;  // for rows in memory and for what the disk needs
     std::string server;         // named in errors
     // Rows that reads and updates found in memory, and on disk. May be null; they outlive this.
@@ -136,6 +137,8 @@ class RowDisk {
   std::atomic<int64_t>* rows_in_memory() { return &rows_in_memory_; }
   virtual void CountFound(uint64_t in_memory, uint64_t on_disk) = 0;
   virtual const std::string& directory() const = 0;
+  // The directory lies in memory, so the limit limits nothing.
+  virtual bool in_memory() const = 0;
 
  private:
   std::atomic<int64_t> rows_in_memory_{0};

@@ -1,13 +1,13 @@
 #include "common/data/files/temporary_file.h"
 
 #include <fcntl.h>
-#include <linux/magic.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
+
+#include "common/os/directory.h"
 
 namespace cohort {
 
@@ -24,9 +24,7 @@ TemporaryFile OpenTemporaryFile() {
     if (!file.fd.ok()) return file;
     ::unlink(name.c_str());
   }
-  struct statfs info = {};
-  const bool known = ::fstatfs(file.fd.get(), &info) == 0;
-  file.is_in_memory = known && (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC);
+  file.is_in_memory = IsInMemory(file.directory);
   return file;
 }
 
