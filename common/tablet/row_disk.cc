@@ -18,17 +18,20 @@
 #include <filesystem>
 #include <system_error>
 
+#include "common/base/fnv1a.h"
 #include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "common/base/unique_fd.h"
 #include "common/os/directory.h"
+#include "common/os/identity.h"
 #include "common/os/open_file.h"
 #include "common/tablet/row_tier.h"
 
 namespace cohort {
 namespace {
 
-constexpr char kName[] = "cohort-rows";
+// The directory is "<prefix><host>.<random>".
+constexpr char kPrefix[] = "cohort-rows.";
 
 // Parts of the limit. Rows in memory have the rest.
 constexpr uint64_t kCachePart = 8;     // blocks, indices and filters that were read
@@ -125,12 +128,17 @@ absl::Status RocksDisk::Error(const rocksdb::Status& status) const {
   return Unavailable("{}: mend the disk, or choose another `strategy.table_directory`", text);
 }
 
-// Removes the directories of processes that have ended. A process that has just made one, and has
-// not locked it yet, finds that it is gone, and makes another one.
+// The begin of the names of this host's directories. Hosts may share the storage, and there a lock
+// may hold on one host alone.
+std::string NameOfHost() { return fmt::format("{}{:016x}", kPrefix, Fnv1a(HostId())); }
+
+// Removes the directories of this host's processes that have ended. A process that has just made
+// one, and has not locked it yet, finds that it is gone, and makes another one.
 void RemoveDead(const std::filesystem::path& parent) {
+  const std::string prefix = NameOfHost() + ".";
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(parent, ignored)) {
-    if (!entry.path().filename().string().starts_with(std::string(kName) + ".")) continue;
+    if (!entry.path().filename().string().starts_with(prefix)) continue;
     const UniqueFd fd(
         ::open(entry.path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!fd.ok() || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) continue;
@@ -152,7 +160,7 @@ absl::Status RocksDisk::MakeDirectory() {
   const std::string parent = options_.parent.empty() ? DefaultParent() : options_.parent;
   RemoveDead(parent);
   for (int tries = 0; tries < 100; ++tries) {
-    COHORT_ASSIGN_OR_RETURN(directory_, MakeTemporaryDirectory(kName, parent));
+    COHORT_ASSIGN_OR_RETURN(directory_, MakeTemporaryDirectory(NameOfHost(), parent));
     lock_ = UniqueFd(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!lock_.ok()) continue;
     ::flock(lock_.get(), LOCK_EX);

@@ -79,21 +79,26 @@ TEST_CASE("a tier keeps the rows of its shard, and a view those of its moment") 
 TEST_CASE("each server has its directory, which is gone after its end") {
   const cohort::testing::TestDirectory parent;
   std::string first;
+  std::string host;  // what the names of the host's directories begin with
   {
     const auto disk = Disk(1 << 20, parent.path());
     const auto beside = Disk(1 << 20, parent.path());
     first = disk->directory();
+    host = first.substr(0, first.rfind('.'));
     CHECK(first.starts_with(parent.path()));
     CHECK(first != beside->directory());
     CHECK(std::filesystem::exists(first));
     CHECK(std::filesystem::exists(beside->directory()));
   }
   CHECK(std::filesystem::is_empty(parent.path()));
-  // What a killed server has left.
-  std::filesystem::create_directories(parent.path() + "/cohort-rows.abcdef/rocksdb");
+  // What a killed server has left. One of another host may be alive, though nothing locks it here.
+  const std::string others = parent.path() + "/cohort-rows.0123456789abcdef.abcdef";
+  std::filesystem::create_directories(host + ".abcdef/rocksdb");
+  std::filesystem::create_directories(others + "/rocksdb");
   std::filesystem::create_directories(parent.path() + "/another");
   const auto disk = Disk(1 << 20, parent.path());
-  CHECK_FALSE(std::filesystem::exists(parent.path() + "/cohort-rows.abcdef"));
+  CHECK_FALSE(std::filesystem::exists(host + ".abcdef"));
+  CHECK(std::filesystem::exists(others + "/rocksdb"));
   CHECK(std::filesystem::exists(parent.path() + "/another"));
 }
 

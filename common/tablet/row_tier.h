@@ -105,7 +105,7 @@ class TableMemory {
 
 // A directory of one server for the rows of its tables that do not lie in memory. It is scratch:
 // new and empty, and removed at the end; a checkpoint has the rows. Directories that killed servers
-// have left beside it are removed, too. Thread-safe.
+// of this host have left beside it since the host has started are removed, too. Thread-safe.
 class RowDisk {
  public:
   struct Options {
