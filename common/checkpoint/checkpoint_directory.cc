@@ -35,12 +35,12 @@ absl::StatusOr<std::vector<CheckpointEntry>> ListAll(const std::string& director
 }
 
 // Checks that a committed checkpoint matches its name and is complete.
-absl::Status Verify(const CheckpointEntry& entry) {
+absl::Status Verify(const CheckpointEntry& entry, std::optional<uint64_t> after_step) {
   COHORT_ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(entry.manifest));
   if (IdOf(manifest) != entry.id) {
     return DataLoss("{}: is the manifest of {}", entry.manifest, IdOf(manifest).ToString());
   }
-  return VerifyFiles(entry.directory, manifest, /*checksums=*/true);
+  return VerifyFiles(entry.directory, manifest, /*checksums=*/true, after_step);
 }
 
 // Adds the bases of the kept checkpoints, and theirs. `entries`: oldest first. Error: a manifest
@@ -68,10 +68,11 @@ absl::StatusOr<std::vector<CheckpointEntry>> ListCheckpoints(const std::string& 
 }
 
 absl::StatusOr<std::optional<CheckpointEntry>> NewestValid(const std::string& directory,
-                                                           const RefusedCallback& refused) {
+                                                           const RefusedCallback& refused,
+                                                           std::optional<uint64_t> after_step) {
   COHORT_ASSIGN_OR_RETURN(const auto entries, ListCheckpoints(directory));
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
-    const absl::Status verified = Verify(*entry);
+    const absl::Status verified = Verify(*entry, after_step);
     if (verified.ok()) return std::optional<CheckpointEntry>(*entry);
     if (IsNewerFormat(verified)) return verified;
     if (refused) refused(entry->manifest, verified);

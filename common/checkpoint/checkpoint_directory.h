@@ -29,9 +29,11 @@ using RefusedCallback = std::function<void(const std::string& manifest, const ab
 
 // The newest complete checkpoint: its manifest and all files agree with their checksums. Calls
 // `refused` for newer ones that are not complete. Nullopt if there is none. Error: that of
-// CheckFormat (format_version.h) if a newer Cohort has written a newer one.
-absl::StatusOr<std::optional<CheckpointEntry>> NewestValid(const std::string& directory,
-                                                           const RefusedCallback& refused);
+// CheckFormat (format_version.h) if a newer Cohort has written a newer one. `after_step`: as for
+// VerifyFiles.
+absl::StatusOr<std::optional<CheckpointEntry>> NewestValid(
+    const std::string& directory, const RefusedCallback& refused,
+    std::optional<uint64_t> after_step = std::nullopt);
 
 // The newest checkpoint whose manifest can be read; `*manifest` receives it. Its files are not
 // read. Skips newer ones whose manifest cannot be read; NewestValid reports them. Nullopt if there

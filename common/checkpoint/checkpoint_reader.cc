@@ -208,7 +208,8 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(const s
                                                                          const Options& options) {
   COHORT_ASSIGN_OR_RETURN(v1::Manifest manifest, ReadManifest(path));
   const std::string directory = DirectoryOf(path);
-  COHORT_RETURN_IF_ERROR(VerifyFiles(directory, manifest, options.verify_checksums));
+  COHORT_RETURN_IF_ERROR(
+      VerifyFiles(directory, manifest, options.verify_checksums, options.after_step));
   std::unique_ptr<CheckpointReader> reader(new CheckpointReader());
   if (!manifest.base().empty()) {
     COHORT_ASSIGN_OR_RETURN(reader->base_,

@@ -65,7 +65,8 @@ absl::StatusOr<std::vector<PlannedRead>> PlanRows(const LogicalTensor& tensor, u
 class CheckpointReader {
  public:
   struct Options {
-    bool verify_checksums = true;  // reads every file once
+    bool verify_checksums = true;        // reads every file once
+    std::optional<uint64_t> after_step;  // only those of checkpoints after this step
   };
 
   // `path`: manifest.json or its directory. Errors: NotFound; DataLoss that names the file and the

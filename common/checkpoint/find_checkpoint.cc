@@ -35,7 +35,8 @@ RefusedCallback LinesInto(std::string* text) {
   };
 }
 
-absl::StatusOr<std::string> FindCheckpoint(const std::string& path, std::string* refused) {
+absl::StatusOr<std::string> FindCheckpoint(const std::string& path, std::string* refused,
+                                           std::optional<uint64_t> after_step) {
   if (path.empty()) {
     return UsageError("\"\" names no checkpoint");
   }
@@ -52,7 +53,8 @@ absl::StatusOr<std::string> FindCheckpoint(const std::string& path, std::string*
   }
   if (clean.filename() == kManifestName) return clean.parent_path().string();
   if (fs::exists(clean / kManifestName, ignored)) return clean.string();
-  COHORT_ASSIGN_OR_RETURN(const auto newest, NewestValid(clean.string(), LinesInto(refused)));
+  COHORT_ASSIGN_OR_RETURN(const auto newest,
+                          NewestValid(clean.string(), LinesInto(refused), after_step));
   if (newest.has_value()) return newest->directory;
   if (refused->empty()) {
     return NotFound("{} holds no checkpoint: name a ckpt-... directory, or the directory of such",

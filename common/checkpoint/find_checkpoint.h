@@ -3,6 +3,8 @@
 
 #include <absl/status/statusor.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "common/checkpoint/checkpoint_directory.h"
@@ -15,8 +17,10 @@ RefusedCallback LinesInto(std::string* text);
 // Returns the checkpoint that `path` names. This is a checkpoint itself (its directory or
 // manifest.json), the newest complete one of a checkpoint directory, or, for DIRECTORY/best, the
 // best complete one of a job with keep_best. Adds a line to `refused` for every newer or better
-// checkpoint that is not complete. Errors: NotFound if there is none.
-absl::StatusOr<std::string> FindCheckpoint(const std::string& path, std::string* refused);
+// checkpoint that is not complete. `after_step`: as for VerifyFiles (manifest.h). Errors: NotFound
+// if there is none.
+absl::StatusOr<std::string> FindCheckpoint(const std::string& path, std::string* refused,
+                                           std::optional<uint64_t> after_step = std::nullopt);
 
 }  // namespace cohort
 

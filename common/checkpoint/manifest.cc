@@ -241,7 +241,8 @@ absl::StatusOr<std::optional<CheckpointId>> BaseNamedBy(const std::string& manif
 }
 
 absl::Status VerifyFiles(const std::string& checkpoint_dir, const v1::Manifest& manifest,
-                         bool checksums) {
+                         bool checksums, std::optional<uint64_t> after_step) {
+  const bool reads = checksums && (!after_step.has_value() || manifest.step() > *after_step);
   COHORT_RETURN_IF_ERROR(CheckFileNames(manifest));
   for (const v1::SnapshotFile& file : manifest.files()) {
     const std::string path = JoinPath(checkpoint_dir, file.name());
@@ -249,7 +250,7 @@ absl::Status VerifyFiles(const std::string& checkpoint_dir, const v1::Manifest& 
     if (absl::IsNotFound(opened.status()))
       return DataLoss("{}", std::string(opened.status().message()));
     COHORT_RETURN_IF_ERROR(opened.status());
-    if (checksums) {
+    if (reads) {
       COHORT_RETURN_IF_ERROR(VerifyFile(path, file.bytes(), file.crc32()));
       continue;
     }
@@ -261,7 +262,7 @@ absl::Status VerifyFiles(const std::string& checkpoint_dir, const v1::Manifest& 
   if (manifest.base().empty()) return absl::OkStatus();
   COHORT_ASSIGN_OR_RETURN(const v1::Manifest base, ReadBase(checkpoint_dir, manifest));
   const absl::Status verified =
-      VerifyFiles(BaseDirectory(checkpoint_dir, manifest), base, checksums);
+      VerifyFiles(BaseDirectory(checkpoint_dir, manifest), base, checksums, after_step);
   if (verified.ok() || IsNewerFormat(verified)) return verified;
   return DataLoss("{} is an increment of {}: {}", checkpoint_dir, manifest.base(),
                   std::string(verified.message()));

@@ -62,9 +62,10 @@ absl::StatusOr<v1::Manifest> ReadBase(const std::string& checkpoint_dir,
 absl::StatusOr<std::optional<CheckpointId>> BaseNamedBy(const std::string& manifest_file);
 
 // Checks the shard files against the manifest's sizes and checksums (`checksums`: read all bytes),
-// and those of all bases. Errors: DataLoss, also if a file is missing.
+// and those of all bases. `after_step`: reads only files of checkpoints after this step; nullopt:
+// all. Errors: DataLoss, also if a file is missing.
 absl::Status VerifyFiles(const std::string& checkpoint_dir, const v1::Manifest& manifest,
-                         bool checksums);
+                         bool checksums, std::optional<uint64_t> after_step = std::nullopt);
 
 }  // namespace cohort
 

@@ -1,3 +1,5 @@
+#include <absl/container/flat_hash_map.h>
+#include <absl/container/flat_hash_set.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -5,9 +7,11 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <map>
 #include <memory>
-#include <set>
+#include <numeric>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/exit_code.h"
@@ -26,38 +30,79 @@
 namespace cohort {
 namespace {
 
-using Row = std::string;  // its bytes
-using Rows = std::map<int64_t, Row>;
+// Rows of a variable, one after another.
+struct Rows {
+  std::vector<int64_t> numbers;
+  std::string values;
 
-// What has changed in a variable.
-struct Changes {
-  Rows changed;
-  std::set<int64_t> removed;
+  size_t row_bytes() const { return values.size() / std::max<size_t>(numbers.size(), 1); }
 };
 
-// Puts rows that come in pieces into `rows`.
-auto Into(Rows* rows, int64_t first = 0) {
-  return [rows, first](std::span<const int64_t> some,
-                       std::span<const std::span<const uint8_t>> tensors) {
-    const size_t bytes = tensors[0].size() / std::max<size_t>(some.size(), 1);
-    for (size_t i = 0; i < some.size(); ++i) {
-      const auto* const from = reinterpret_cast<const char*>(tensors[0].data() + i * bytes);
-      (*rows)[first + some[i]] = Row(from, bytes);
+// What has changed in a variable, as changes are added from the older to the newer.
+class Changes {
+ public:
+  // `values`: of these rows, one after another.
+  void Put(std::span<const int64_t> rows, std::span<const uint8_t> values) {
+    if (rows.empty()) return;
+    row_bytes_ = values.size() / rows.size();
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const auto* const from = reinterpret_cast<const char*>(values.data() + i * row_bytes_);
+      const auto [place, is_new] = places_.try_emplace(rows[i], values_.size());
+      if (is_new) {
+        values_.append(from, row_bytes_);
+      } else {
+        std::copy_n(from, row_bytes_, values_.data() + place->second);
+      }
+      removed_.erase(rows[i]);
     }
-    return absl::OkStatus();
-  };
-}
+  }
+  void Remove(std::span<const int64_t> rows) {
+    for (const int64_t row : rows) {
+      places_.erase(row);
+      removed_.insert(row);
+    }
+  }
+  bool empty() const { return places_.empty() && removed_.empty(); }
 
-// From the older to the newer.
-void AddChanges(const Rows& changed, const std::vector<int64_t>& removed, Changes* all) {
-  for (const int64_t row : removed) {
-    all->changed.erase(row);
-    all->removed.insert(row);
+  // Both in ascending order.
+  Rows Changed() const {
+    Rows rows;
+    rows.numbers.reserve(places_.size());
+    for (const auto& [row, place] : places_) rows.numbers.push_back(row);
+    std::ranges::sort(rows.numbers);
+    rows.values.reserve(places_.size() * row_bytes_);
+    for (const int64_t row : rows.numbers) {
+      rows.values.append(values_, places_.find(row)->second, row_bytes_);
+    }
+    return rows;
   }
-  for (const auto& [row, values] : changed) {
-    all->changed[row] = values;
-    all->removed.erase(row);
+  std::vector<int64_t> Removed() const {
+    std::vector<int64_t> rows(removed_.begin(), removed_.end());
+    std::ranges::sort(rows);
+    return rows;
   }
+
+ private:
+  size_t row_bytes_ = 0;
+  absl::flat_hash_map<int64_t, size_t> places_;  // in values_, of the rows that have changed
+  std::string values_;
+  absl::flat_hash_set<int64_t> removed_;
+};
+
+// The checkpoints whose difference is written.
+struct Checkpoints {
+  std::unique_ptr<CheckpointReader> before;
+  std::unique_ptr<CheckpointReader> after;
+  std::string before_directory;
+  bool verified_before = false;
+};
+
+// Reads all of `before` if nobody has, because its rows will be compared.
+absl::Status VerifyBefore(Checkpoints* checkpoints) {
+  if (checkpoints->verified_before) return absl::OkStatus();
+  checkpoints->verified_before = true;
+  return VerifyFiles(checkpoints->before_directory, checkpoints->before->manifest(),
+                     /*checksums=*/true);
 }
 
 // The changes of the increments from `before`, exclusive, to `after`. Returns false if one of the
@@ -69,34 +114,59 @@ absl::StatusOr<bool> FromIncrements(const CheckpointReader& before, const Checkp
   COHORT_ASSIGN_OR_RETURN(const bool older,
                           FromIncrements(before, *after.base(), variable, changes));
   if (!older) return false;
-  Rows changed;
   std::vector<int64_t> removed;
-  COHORT_ASSIGN_OR_RETURN(const bool by_rows,
-                          after.ReadChanges(variable, Into(&changed), &removed));
-  if (by_rows) AddChanges(changed, removed, changes);
+  COHORT_ASSIGN_OR_RETURN(const bool by_rows, after.ReadChanges(
+                                                  variable,
+                                                  [changes](auto rows, auto tensors) {
+                                                    changes->Put(rows, tensors[0]);
+                                                    return absl::OkStatus();
+                                                  },
+                                                  &removed));
+  if (by_rows) changes->Remove(removed);
   return by_rows;
 }
 
-// Some rows of a variable, of a table those that exist.
+// Some rows of a variable, ascending; of a table those that exist.
 absl::StatusOr<Rows> ReadSome(const CheckpointReader& reader, const LogicalTensor& tensor,
                               uint64_t begin, uint64_t count) {
   Rows rows;
   const auto first = static_cast<int64_t>(begin);
   if (IsTable(tensor.dims)) {
-    const std::string values[] = {""};
-    COHORT_RETURN_IF_ERROR(
-        reader.ReadTable(tensor.variable, kKeysSlot, values, begin, count, Into(&rows, first)));
+    const std::string slots[] = {""};
+    const auto add = [&](std::span<const int64_t> some, auto tensors) {
+      for (const int64_t row : some) rows.numbers.push_back(first + row);
+      rows.values.append(reinterpret_cast<const char*>(tensors[0].data()), tensors[0].size());
+      return absl::OkStatus();
+    };
+    COHORT_RETURN_IF_ERROR(reader.ReadTable(tensor.variable, kKeysSlot, slots, begin, count, add));
     return rows;
   }
+  rows.numbers.resize(count);
+  std::iota(rows.numbers.begin(), rows.numbers.end(), first);
   const Dims dims = PieceDims(tensor.dims, count);
-  std::vector<uint8_t> bytes(static_cast<size_t>(NumElements(dims)) * SizeOf(tensor.dtype));
-  COHORT_RETURN_IF_ERROR(reader.ReadRows(tensor.variable, "", tensor.dtype, begin, count, bytes));
-  const size_t row_bytes = bytes.size() / std::max<uint64_t>(count, 1);
-  for (uint64_t i = 0; i < count; ++i) {
-    const auto* const from = reinterpret_cast<const char*>(bytes.data() + i * row_bytes);
-    rows[first + static_cast<int64_t>(i)] = Row(from, row_bytes);
-  }
+  rows.values.resize(static_cast<size_t>(NumElements(dims)) * SizeOf(tensor.dtype));
+  COHORT_RETURN_IF_ERROR(
+      reader.ReadRows(tensor.variable, "", tensor.dtype, begin, count,
+                      {reinterpret_cast<uint8_t*>(rows.values.data()), rows.values.size()}));
   return rows;
+}
+
+// Adds what has changed from `old` to `now`, which are the same part of a variable.
+void CompareRows(const Rows& old, const Rows& now, Changes* changes) {
+  const size_t bytes = now.row_bytes();
+  size_t o = 0;
+  for (size_t n = 0; n < now.numbers.size(); ++n) {
+    for (; o < old.numbers.size() && old.numbers[o] < now.numbers[n]; ++o) {
+      changes->Remove({&old.numbers[o], 1});
+    }
+    const bool was = o < old.numbers.size() && old.numbers[o] == now.numbers[n];
+    const std::string_view values = std::string_view(now.values).substr(n * bytes, bytes);
+    const bool same = was && std::string_view(old.values).substr(o * bytes, bytes) == values;
+    if (was) ++o;
+    if (same) continue;
+    changes->Put({&now.numbers[n], 1}, {reinterpret_cast<const uint8_t*>(values.data()), bytes});
+  }
+  changes->Remove(std::span(old.numbers).subspan(o));
 }
 
 absl::Status Compare(const CheckpointReader& before, const CheckpointReader& after,
@@ -111,16 +181,8 @@ absl::Status Compare(const CheckpointReader& before, const CheckpointReader& aft
   for (uint64_t begin = 0; begin < all; begin += some) {
     const uint64_t count = std::min(some, all - begin);
     COHORT_ASSIGN_OR_RETURN(const Rows old, ReadSome(before, tensor, begin, count));
-    COHORT_ASSIGN_OR_RETURN(Rows now, ReadSome(after, tensor, begin, count));
-    for (const auto& [row, values] : old) {
-      const auto found = now.find(row);
-      if (found == now.end()) {
-        changes->removed.insert(row);
-      } else if (found->second == values) {
-        now.erase(found);
-      }
-    }
-    changes->changed.merge(now);
+    COHORT_ASSIGN_OR_RETURN(const Rows now, ReadSome(after, tensor, begin, count));
+    CompareRows(old, now, changes);
   }
   return absl::OkStatus();
 }
@@ -136,37 +198,32 @@ struct Delta {
   }
 };
 
-template <typename Numbers>
-std::string BytesOf(const Numbers& numbers) {
-  std::string bytes;
-  for (const int64_t number : numbers) {
-    bytes.append(reinterpret_cast<const char*>(&number), sizeof(number));
-  }
-  return bytes;
+std::string BytesOf(const std::vector<int64_t>& numbers) {
+  return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(int64_t)};
 }
 
 void AddRows(const LogicalTensor& tensor, const Changes& changes, Delta* delta) {
-  if (changes.changed.empty() && changes.removed.empty()) return;
+  if (changes.empty()) return;
   const bool table = IsTable(tensor.dims);
-  std::vector<int64_t> names;
-  std::vector<int64_t> removed;
-  std::string values;
-  for (const auto& [row, bytes] : changes.changed) {
-    names.push_back(table ? KeyOfRow(row) : row);
-    values += bytes;
+  Rows changed = changes.Changed();
+  std::vector<int64_t> removed = changes.Removed();
+  if (table) {
+    for (int64_t& row : changed.numbers) row = KeyOfRow(row);
+    for (int64_t& row : removed) row = KeyOfRow(row);
   }
-  for (const int64_t row : changes.removed) removed.push_back(KeyOfRow(row));
-  const auto count = static_cast<int64_t>(names.size());
-  delta->Add(tensor.variable + (table ? "@keys" : "@rows"), DType::kInt64, {count}, BytesOf(names));
-  delta->Add(tensor.variable + "@values", tensor.dtype,
-             PieceDims(tensor.dims, static_cast<uint64_t>(count)), std::move(values));
+  const size_t count = changed.numbers.size();
+  delta->Add(tensor.variable + (table ? "@keys" : "@rows"), DType::kInt64,
+             {static_cast<int64_t>(count)}, BytesOf(changed.numbers));
+  delta->Add(tensor.variable + "@values", tensor.dtype, PieceDims(tensor.dims, count),
+             std::move(changed.values));
   if (!table) return;
   delta->Add(tensor.variable + "@removed", DType::kInt64, {static_cast<int64_t>(removed.size())},
              BytesOf(removed));
 }
 
-absl::Status AddVariable(const CheckpointReader& before, const CheckpointReader& after,
-                         const v1::VariableSpec& variable, Delta* delta) {
+absl::Status AddVariable(const v1::VariableSpec& variable, Checkpoints* checkpoints, Delta* delta) {
+  const CheckpointReader& before = *checkpoints->before;
+  const CheckpointReader& after = *checkpoints->after;
   const LogicalTensor& tensor = *after.Find(variable.name(), "");
   const LogicalTensor* const old = before.Find(variable.name(), "");
   if (old == nullptr || old->dims != tensor.dims || old->dtype != tensor.dtype) {
@@ -180,6 +237,7 @@ absl::Status AddVariable(const CheckpointReader& before, const CheckpointReader&
                             FromIncrements(before, after, variable.name(), &changes));
     if (!known) {
       changes = {};
+      COHORT_RETURN_IF_ERROR(VerifyBefore(checkpoints));
       COHORT_RETURN_IF_ERROR(Compare(before, after, tensor, &changes));
     }
     AddRows(tensor, changes, delta);
@@ -227,21 +285,28 @@ absl::StatusOr<std::string> ExportChanges(const ExportOptions& options) {
   if (options.format != "safetensors") {
     return UsageError("--changed_since writes safetensors, not --format {}", options.format);
   }
+  // What the older checkpoint needs is read only if rows are compared with it.
+  const auto step = static_cast<uint64_t>(options.changed_since);
   std::string refused;
-  COHORT_ASSIGN_OR_RETURN(const std::string path, FindCheckpoint(options.checkpoint, &refused));
-  COHORT_ASSIGN_OR_RETURN(const auto after, CheckpointReader::Open(path, {}));
-  COHORT_ASSIGN_OR_RETURN(const std::string old,
-                          CheckpointOfStep(path, IdOf(after->manifest()), options.changed_since));
-  COHORT_ASSIGN_OR_RETURN(const auto before, CheckpointReader::Open(old, {}));
+  COHORT_ASSIGN_OR_RETURN(const std::string path,
+                          FindCheckpoint(options.checkpoint, &refused, step));
+  Checkpoints checkpoints;
+  COHORT_ASSIGN_OR_RETURN(checkpoints.after, CheckpointReader::Open(path, {.after_step = step}));
+  const v1::Manifest& after = checkpoints.after->manifest();
+  COHORT_ASSIGN_OR_RETURN(checkpoints.before_directory,
+                          CheckpointOfStep(path, IdOf(after), options.changed_since));
+  COHORT_ASSIGN_OR_RETURN(checkpoints.before, CheckpointReader::Open(checkpoints.before_directory,
+                                                                     {.verify_checksums = false}));
+  const v1::Manifest& before = checkpoints.before->manifest();
   Delta delta;
-  for (const v1::VariableSpec& variable : after->manifest().layout().variables()) {
-    COHORT_RETURN_IF_ERROR(AddVariable(*before, *after, variable, &delta));
+  for (const v1::VariableSpec& variable : after.layout().variables()) {
+    COHORT_RETURN_IF_ERROR(AddVariable(variable, &checkpoints, &delta));
   }
   const std::string temporary = options.out + ".new";
   absl::Status written = WriteDelta(delta,
                                     {{"format", "np"},
-                                     {"base_step", fmt::format("{}", before->manifest().step())},
-                                     {"step", fmt::format("{}", after->manifest().step())},
+                                     {"base_step", fmt::format("{}", before.step())},
+                                     {"step", fmt::format("{}", after.step())},
                                      {"checkpoint", path}},
                                     temporary);
   if (written.ok() && std::rename(temporary.c_str(), options.out.c_str()) != 0) {
@@ -251,7 +316,8 @@ absl::StatusOr<std::string> ExportChanges(const ExportOptions& options) {
     unlink(temporary.c_str());
     return written;
   }
-  return fmt::format("{}{}: what {} has changed since {}\n", refused, options.out, path, old);
+  return fmt::format("{}{}: what {} has changed since {}\n", refused, options.out, path,
+                     checkpoints.before_directory);
 }
 
 }  // namespace cohort

@@ -53,6 +53,10 @@ class Increments(DirectoryTestCase):
                 self.manifests[path] = json.load(f)
         return found
 
+    def read_bytes(self, name):
+        with open(self.path(name), "rb") as f:
+            return f.read()
+
     def same_table(self, a, b):
         for tensors in (a, b):
             order = np.argsort(tensors["table/embeddings@keys"])
@@ -104,6 +108,21 @@ class Increments(DirectoryTestCase):
         tensors = load_checkpoint(found[1])
         apply_changes(tensors, self.path("x"))
         self.same_table(tensors, load_checkpoint(found[5]))
+        # Increments alone are read. So damage of the full checkpoint before them shows only where rows are compared with it.
+        clean = self.read_bytes("changes/%06d.safetensors" % int(self.manifests[found[3]]["step"]))
+        full = os.path.join(found[0], "ps-0.safetensors")
+        with open(full, "r+b") as f:
+            f.seek(-1, os.SEEK_END)
+            last = f.read(1)[0]
+            f.seek(-1, os.SEEK_END)
+            f.write(bytes([last ^ 1]))
+        since = [program("cohort"), "export", "--out", self.path("x"), "--changed_since"]
+        done = run([*since, self.manifests[found[2]]["step"], found[3]])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.read_bytes("x"), clean)
+        done = run([*since, self.manifests[found[1]]["step"], found[5]])
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"ps-0\.safetensors: has checksum")
         done = run([program("cohort"), "export", found[5], "--changed_since", "7", "--out", self.path("x")])
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r"--changed_since 7: .* has no checkpoint of this step; those up to .* are of \d+, ")
