@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "common/base/status.h"
 #include "common/checkpoint/manifest.h"
@@ -117,16 +118,19 @@ class RowMerge {
   explicit RowMerge(const std::vector<uint64_t>& item_bytes)
       : item_bytes_(item_bytes), changed_(item_bytes.size()), merged_(item_bytes.size()) {}
 
-  void AddChanged(Rows rows, Tensors tensors) {
+  absl::Status AddChanged(Rows rows, Tensors tensors) {
+    COHORT_RETURN_IF_ERROR(CheckSizes(rows, tensors));
     changed_rows_.insert(changed_rows_.end(), rows.begin(), rows.end());
     for (size_t t = 0; t < tensors.size(); ++t) {
       changed_[t].insert(changed_[t].end(), tensors[t].begin(), tensors[t].end());
     }
+    return absl::OkStatus();
   }
   std::vector<int64_t>* removed() { return &removed_; }
 
   // Gives the next rows of the base, and those that change before them, to `add`.
   absl::Status AddBase(Rows rows, Tensors tensors, CheckpointReader::RowAdder add) {
+    COHORT_RETURN_IF_ERROR(CheckSizes(rows, tensors));
     for (size_t i = 0; i < rows.size(); ++i) {
       while (next_ < changed_rows_.size() && changed_rows_[next_] < rows[i]) TakeChanged();
       if (next_ < changed_rows_.size() && changed_rows_[next_] == rows[i]) {
@@ -148,6 +152,14 @@ class RowMerge {
   }
 
  private:
+  absl::Status CheckSizes(Rows rows, Tensors tensors) const {
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      if (tensors[t].size() == rows.size() * item_bytes_[t]) continue;
+      return DataLoss("{} rows of {} bytes cannot be merged with rows of {} bytes in all",
+                      rows.size(), item_bytes_[t], tensors[t].size());
+    }
+    return absl::OkStatus();
+  }
   void Append(const uint8_t* item, size_t t) {
     merged_[t].insert(merged_[t].end(), item, item + item_bytes_[t]);
   }
@@ -320,10 +332,15 @@ absl::Status CheckpointReader::Complete() {
 }
 
 absl::Status CheckpointReader::CompareWithBase() const {
+  // Rows of all tensors of a variable are merged with the base's if one of them has changes.
+  std::set<std::string> changed;
   for (const auto& [key, tensor] : tensors_) {
     const bool changes = std::ranges::any_of(
         tensor.pieces, [](const StoredPiece& piece) { return piece.changes.has_value(); });
-    if (!changes) continue;
+    if (changes) changed.insert(tensor.variable);
+  }
+  for (const auto& [key, tensor] : tensors_) {
+    if (!changed.contains(tensor.variable) || IsAlwaysWhole(tensor.slot)) continue;
     const LogicalTensor* const before = base_->Find(tensor.variable, tensor.slot);
     if (before != nullptr && before->dtype == tensor.dtype && before->dims == tensor.dims &&
         before->hashed == tensor.hashed) {
@@ -414,8 +431,9 @@ absl::StatusOr<bool> CheckpointReader::ReadChanges(const std::string& variable, 
   };
   for (size_t p = 0; p < values->pieces.size(); ++p) {
     const StoredPiece& piece = values->pieces[p];
-    StoredPiece named = piece;  // what names the rows of the piece
-    named.info = keys != nullptr ? keys->pieces[p].info : *piece.changes;
+    // What names the rows of the piece.
+    StoredPiece named = keys != nullptr ? keys->pieces[p] : piece;
+    if (keys == nullptr) named.info = *piece.changes;
     if (named.info.dims[0] != piece.info.dims[0]) {
       return DataLoss("\"{}\" has {} rows, and there are {} names of rows", piece.info.name,
                       piece.info.dims[0], named.info.dims[0]);
@@ -527,8 +545,7 @@ absl::Status CheckpointReader::MergeTablePiece(
     }
     RowMerge merge(item_bytes);
     COHORT_RETURN_IF_ERROR(ReadTablePiece(keys, parts, begin, end, [&](auto rows, auto tensors) {
-      merge.AddChanged(rows, tensors);
-      return absl::OkStatus();
+      return merge.AddChanged(rows, tensors);
     }));
     COHORT_ASSIGN_OR_RETURN(const uint64_t gone_first, IndexOf(keys, *keys.changes, begin));
     COHORT_ASSIGN_OR_RETURN(const uint64_t gone_last, IndexOf(keys, *keys.changes, end));

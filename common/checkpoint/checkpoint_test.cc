@@ -10,6 +10,7 @@
 #include "common/checkpoint/format_version.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/shard_names.h"
+#include "common/tensor/table_rows.h"
 #include "common/testing/directory_test_util.h"
 #include "common/testing/status_test_util.h"
 #include "proto/checkpoint.pb.h"
@@ -251,6 +252,69 @@ TEST_CASE("the newest manifest that can be read counts, whatever became of its f
   const auto none = NewestReadable(dir / "none", &manifest);
   REQUIRE(none.ok());
   CHECK(!none->has_value());
+}
+
+// One piece of the table "t", which has one row or names one.
+struct TablePiece {
+  std::string slot;
+  int64_t width = 0;  // 0: int64 numbers
+};
+
+v1::SnapshotFile WriteTable(const std::string& path, const std::vector<TablePiece>& pieces) {
+  std::vector<SafetensorsWriter::Entry> entries;
+  std::vector<uint64_t> zeros;
+  for (const auto& [slot, width] : pieces) {
+    const std::string name = ShardTensorName{"t", slot, 0, uint64_t{kTableRows}}.ToString();
+    if (width == 0) entries.push_back({name, DType::kInt64, {1}});
+    if (width > 0) entries.push_back({name, DType::kFloat64, {1, width}});
+    zeros.resize(zeros.size() + static_cast<size_t>(std::max<int64_t>(width, 1)));
+  }
+  auto writer = SafetensorsWriter::Create(path, entries, {});
+  REQUIRE(writer.ok());
+  REQUIRE((*writer)->Append(zeros.data(), zeros.size() * sizeof(zeros[0])).ok());
+  const auto result = (*writer)->Finish();
+  REQUIRE(result.ok());
+  v1::SnapshotFile file;
+  file.set_name(path.substr(path.rfind('/') + 1));
+  file.set_bytes(result->bytes);
+  file.set_crc32(result->crc32);
+  return file;
+}
+
+TEST_CASE("an increment whose rows are wider than those of its base is refused") {
+  TestDirectory dir;
+  const auto write = [&](uint64_t cut, int64_t width,
+                         const std::vector<std::vector<TablePiece>>& files) {
+    const CheckpointId id = {0, 1, cut};
+    const std::string path = JoinPath(dir.path(), id.ToString());
+    REQUIRE(MakeDirectories(path).ok());
+    v1::Manifest manifest;
+    manifest.set_generation(1);
+    manifest.set_cut(cut);
+    if (cut > 1) manifest.set_base(CheckpointId{0, 1, 1}.ToString());
+    v1::VariableSpec* const table = manifest.mutable_layout()->add_variables();
+    table->set_name("t");
+    table->set_dtype(v1::FLOAT64);
+    table->add_dims(kTableRows);
+    table->add_dims(width);
+    for (size_t f = 0; f < files.size(); ++f) {
+      *manifest.add_files() =
+          WriteTable(JoinPath(path, fmt::format("ps-{}.safetensors", f)), files[f]);
+    }
+    REQUIRE(CommitManifest(path, manifest).ok());
+    return CheckpointReader::Open(path, {}).status();
+  };
+  REQUIRE(write(1, 2, {{{kKeysSlot}, {"", 2}}}).ok());
+  // The file of the wide rows has no changes; that of their keys has.
+  for (const int64_t width : {2, 4096}) {
+    const absl::Status opened = write(2, width, {{{kRemovedKeysSlot}, {kKeysSlot}}, {{"", width}}});
+    if (width == 2) {
+      CHECK(opened.ok());
+    } else {
+      CHECK(absl::IsDataLoss(opened));
+      CHECK(Contains(testing::Message(opened), "the base ckpt-0-1-1 has no rows of t"));
+    }
+  }
 }
 
 TEST_CASE("no changed byte of a manifest makes the parser stumble") {
