@@ -12,6 +12,7 @@
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/checkpoint/file.h"
+#include "common/os/identity.h"
 
 namespace cohort {
 namespace {
@@ -112,8 +113,10 @@ absl::Status StreamLog::Write(v1::StreamSegment segment) {
   }
   COHORT_RETURN_IF_ERROR(options_.may_write());
   const std::string path = PathOf(segment.number());
-  const std::string draft = JoinPath(directory_, fmt::format("draft-{}", ::getpid()));
-  COHORT_ASSIGN_OR_RETURN(const auto file, DurableFile::Create(draft, DurableFile::Mode::kReplace));
+  // Chiefs in containers may have one process id, so the name is random.
+  const std::string draft = JoinPath(directory_, fmt::format("draft-{:016x}", RandomIncarnation()));
+  COHORT_ASSIGN_OR_RETURN(const auto file,
+                          DurableFile::Create(draft, DurableFile::Mode::kExclusive));
   absl::Status written = file->Append(json.data(), json.size());
   if (written.ok()) written = file->Sync();
   if (written.ok()) written = file->Close();

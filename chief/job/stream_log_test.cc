@@ -1,5 +1,7 @@
 #include "chief/job/stream_log.h"
 
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <filesystem>
@@ -52,7 +54,12 @@ TEST_CASE("the list of a stream's files gives places that do not change") {
   // What two lists read of the same directory has one successor.
   const auto replaced = StreamLog::Open(InDirectory(directory.path()));
   REQUIRE((*log)->Append({FileOf("c", {4})}).ok());
+  // A chief in another container may have this process id.
+  const std::string draft =
+      directory.Write(fmt::format("{}/draft-{}", kStreamDirectory, ::getpid()), "of another");
   CHECK(absl::IsAborted((*replaced)->Append({FileOf("d", {4})})));
+  CHECK(testing::ReadAllBytes(draft) == "of another");
+  std::filesystem::remove(draft);
 
   REQUIRE((*log)->Compact([](const v1::StreamFile& file) { return file.path() != "c"; }).ok());
   REQUIRE((*log)->Append({FileOf("e", {9})}).ok());
