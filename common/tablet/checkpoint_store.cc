@@ -381,8 +381,15 @@ absl::Status WriteMerged(SnapshotJob* job, const ShardPlan& plan, int slot,
   const ShardInfo& info = *plan.shard->info;
   const size_t bytes = IsOfTable(slot) ? sizeof(int64_t) : info.row_bytes();
   SnapshotRows::Walk walk(*plan.merged);
+  uint64_t walked = 0;
+  bool ended = false;
+  const auto next = [&] {
+    ended = ended || !walk.Next();
+    if (!ended) ++walked;
+    return !ended;
+  };
   COHORT_RETURN_IF_ERROR(WriteItems(job, plan.merged_rows, bytes, writer, [&](size_t, uint8_t* to) {
-    if (!walk.Next()) return;  // its status says why
+    if (!next()) return;
     if (slot == kKeys) {
       const int64_t key = KeyOfRow(info.row_begin + walk.row());
       std::memcpy(to, &key, sizeof(key));
@@ -393,7 +400,11 @@ absl::Status WriteMerged(SnapshotJob* job, const ShardPlan& plan, int slot,
       std::memcpy(to, walk.Tensor(slot), bytes);
     }
   }));
-  return walk.status();
+  next();
+  COHORT_RETURN_IF_ERROR(walk.status());
+  if (ended && walked == plan.merged_rows) return absl::OkStatus();
+  return Internal("the table \"{}\" has {} rows or more, and {} were counted for the checkpoint",
+                  info.variable, walked, plan.merged_rows);
 }
 
 absl::Status WriteTensor(SnapshotJob* job, const ShardPlan& plan, int slot,
