@@ -306,6 +306,8 @@ absl::StatusOr<std::string> ExportChanges(const ExportOptions& options) {
   absl::Status written = WriteDelta(delta,
                                     {{"format", "np"},
                                      {"base_step", fmt::format("{}", before.step())},
+                                     {"base_id", IdOf(before).ToString()},
+                                     {"id", IdOf(after).ToString()},
                                      {"step", fmt::format("{}", after.step())},
                                      {"checkpoint", path}},
                                     temporary);

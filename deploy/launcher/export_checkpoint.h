@@ -33,7 +33,8 @@ absl::StatusOr<std::string> ExportCheckpoint(const ExportOptions& options);
 //   <variable>@values   these rows
 //   <variable>@removed  a table: the keys of rows that are gone
 //
-// A variable without changes has no tensors. The metadata have `step` and `base_step`. If the newer
+// A variable without changes has no tensors. The metadata have `step` and `base_step`, and, because
+// two checkpoints may have one step, `id` and `base_id`: CheckpointId of both. If the newer
 // checkpoint is an increment of the older one, also over others, only increments are read; else the
 // rows of both are compared. Slots are left out. Returns what is printed. Errors: those of
 // ExportCheckpoint; NotFound if there is no checkpoint of that step; FailedPrecondition if both

@@ -7,6 +7,7 @@ import shutil
 import sys
 
 import numpy as np
+import safetensors
 
 from real_cluster import SOURCE, DirectoryTestCase, program, run
 from safetensors_files import checkpoints
@@ -53,6 +54,9 @@ class Increments(DirectoryTestCase):
                 self.manifests[path] = json.load(f)
         return found
 
+    def step_of(self, path):
+        return int(self.manifests[path].get("step", 0))
+
     def read_bytes(self, name):
         with open(self.path(name), "rb") as f:
             return f.read()
@@ -72,15 +76,18 @@ class Increments(DirectoryTestCase):
         last = self.manifests[found[-1]]
         self.assertTrue(last["finished"])
         self.assertNotIn("base", last)
-        tensors = load_checkpoint(found[0])
+        chain = []  # without those of steps that a rollback has repeated
+        for path in found:
+            while chain and self.step_of(chain[-1]) >= self.step_of(path):
+                chain.pop()
+            chain.append(path)
+        tensors = load_checkpoint(chain[0])
         followed = {name: value.copy() for name, value in tensors.items()}
-        first = step = int(self.manifests[found[0]].get("step", 0))
+        first = step = self.step_of(chain[0])
         os.makedirs(self.path("changes"))
         removed = 0
-        for path in found[1:]:
-            now = int(self.manifests[path].get("step", 0))
-            if now <= step:
-                continue
+        for path in chain[1:]:
+            now = self.step_of(path)
             out = self.path("changes/%06d.safetensors" % now)
             done = run([program("cohort"), "export", path, "--changed_since", str(step), "--out", out])
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -90,8 +97,13 @@ class Increments(DirectoryTestCase):
             self.same_table(tensors, load_checkpoint(path))
             step = now
         self.assertGreater(removed, 0)
-        self.assertEqual(follow(followed, first, self.path("changes")), step)
+        names = [os.path.basename(path) for path in chain]
+        with self.assertRaisesRegex(ValueError, "changes since %s, and the tensors are those of ckpt-0-0-0" % names[0]):
+            follow(followed, first, self.path("changes"), "ckpt-0-0-0")
+        self.assertEqual(follow(followed, first, self.path("changes"), names[0]), (step, names[-1]))
         self.same_table(followed, tensors)
+        with safetensors.safe_open(out, framework="numpy") as file:
+            self.assertEqual((file.metadata()["base_id"], file.metadata()["id"]), tuple(names[-2:]))
 
     def test_sync(self):
         found = self.train("sync", 9600)
