@@ -71,6 +71,12 @@ void AddJobMetrics(const Add& metrics) {
       counter(&CoreCounters::workers_lost));
   add("cohort_chief_ps_lost_total", "Parameter servers lost, by the whole job.",
       counter(&CoreCounters::ps_lost));
+  add("cohort_chief_servers_replaced_total",
+      "Lost parameter servers whose tablets the servers of their copies took over.",
+      counter(&CoreCounters::replaced));
+  add("cohort_chief_tablets_without_copy",
+      "With `replicas: 2`, tablets that have no copy now; not 0: the job is degraded.",
+      number(&State::tablets_alone));
   add("cohort_chief_rollbacks_total",
       "Times that the job went back to its newest checkpoint after a lost parameter server.",
       counter(&CoreCounters::rollbacks));

@@ -22,6 +22,7 @@ class Admission {
     kEarly,     // its gradient came before its turn, and many others did
     kAnswers,   // its values would be sent behind too many others
     kSnapshot,  // its push would copy more than a snapshot may keep
+    kCopies,    // copies of tablets do not have its push yet (ParkedRequests)
     kShort,     // memory is short: its push is answered a little later; nothing else delays it
   };
 
@@ -32,6 +33,10 @@ class Admission {
 
   // `promised`: bytes of answers that were admitted just before and do not count yet.
   Wait Of(const RequestView& request, uint64_t promised = 0) const;
+  // The same for a request whose pushes are executed.
+  Wait OfAnswer(const RequestView& request, uint64_t promised) const {
+    return MayAnswer(request, promised) ? Wait::kNone : Wait::kAnswers;
+  }
   // The bytes of values that the request pulls.
   uint64_t AnswerBytes(const RequestView& request) const {
     return data_path_->PulledBytes(request);

@@ -6,6 +6,7 @@
 #include "common/base/crash_point.h"
 #include "common/base/status.h"
 #include "proto/parameter_server.pb.h"
+#include "ps_server/close_order.h"
 
 namespace cohort {
 namespace {
@@ -23,6 +24,7 @@ uint64_t SumOfTablets(const std::shared_ptr<const TabletSet>& tablets, const Byt
   uint64_t sum = 0;
   if (tablets == nullptr) return sum;
   for (const auto& tablet : tablets->tablets) sum += bytes(tablet.get());
+  for (const auto& copy : tablets->copies) sum += bytes(copy->tablet().get());
   return sum;
 }
 
@@ -38,21 +40,22 @@ uint64_t SumOfSections(const std::shared_ptr<const TabletSet>& tablets, const Se
   return sum;
 }
 
-// What SumStep and CloseStep have in common.
-template <typename Message>
-CloseOrder StepOf(const Message& message) {
-  CloseOrder step{.step = message.step(), .step_try = message.step_try()};
-  for (const v1::StepMember& member : message.members()) step.members.push_back(member.index());
-  return step;
-}
-
 }  // namespace
 
 Tablet* TabletSet::Find(uint32_t number) const {
-  const auto it = std::lower_bound(
-      tablets.begin(), tablets.end(), number,
-      [](const std::unique_ptr<Tablet>& t, uint32_t n) { return t->number() < n; });
+  const auto it = std::ranges::lower_bound(tablets, number, {}, &Tablet::number);
   return it != tablets.end() && (*it)->number() == number ? it->get() : nullptr;
+}
+
+const std::shared_ptr<TabletCopy>* TabletSet::FindCopy(uint32_t number) const {
+  const auto it =
+      std::ranges::find(copies, number, [](const auto& copy) { return copy->tablet()->number(); });
+  return it == copies.end() ? nullptr : &*it;
+}
+
+std::shared_ptr<CopyLog> TabletSet::LogOf(uint32_t number) const {
+  const auto it = std::ranges::find(logs, number, &CopyLog::tablet);
+  return it == logs.end() ? nullptr : *it;
 }
 
 v1::StepPosition CloseProgress::position() const {
@@ -76,9 +79,17 @@ void TabletSet::AdvanceWatermark(uint64_t to) const { RaiseTo(&watermark, to); }
 void DataPath::Handle(const RequestView& request, DataPathScratch* scratch,
                       v1::PushPullResponseHeader* header, std::vector<PayloadSlice>* payload,
                       const DeviceParts* device) {
+  CopyMarks marks;
+  HandlePushes(request, scratch, header, &marks, device);
+  WriteLog(&scratch->log_lines);
+  HandlePulls(request, header, payload, device);
+}
+
+void DataPath::HandlePushes(const RequestView& request, DataPathScratch* scratch,
+                            v1::PushPullResponseHeader* header, CopyMarks* marks,
+                            const DeviceParts* device) {
   header->set_sequence(request.sequence);
-  const uint64_t generation = this->generation();
-  header->set_generation(generation);
+  header->set_generation(generation());
   const std::shared_ptr<const TabletSet> tablets = this->tablets();
   // It may be ahead of the chief's own message, which comes on another stream. But only the chief
   // knows what is settled: a wrong watermark from a worker would settle closures that are still to
@@ -87,11 +98,17 @@ void DataPath::Handle(const RequestView& request, DataPathScratch* scratch,
     metrics_->watermarks_ahead->Increment();
   }
   for (const PushSectionView& section : request.push_sections) {
-    Push(request, section, tablets.get(), device, scratch, header);
+    Push(request, section, tablets.get(), device, scratch, header, marks);
   }
-  if (!scratch->log_lines.empty() && !log_->Write(&scratch->log_lines).ok()) {
-    metrics_->apply_log_errors->Increment();
-  }
+}
+
+void DataPath::WriteLog(std::string* lines) {
+  if (!lines->empty() && !log_->Write(lines).ok()) metrics_->apply_log_errors->Increment();
+}
+
+void DataPath::HandlePulls(const RequestView& request, v1::PushPullResponseHeader* header,
+                           std::vector<PayloadSlice>* payload, const DeviceParts* device) {
+  const std::shared_ptr<const TabletSet> tablets = this->tablets();
   for (const PullSectionView& section : request.pull_sections) {
     Pull(request, section, tablets.get(), device, header, payload);
   }
@@ -100,7 +117,7 @@ void DataPath::Handle(const RequestView& request, DataPathScratch* scratch,
 
 void DataPath::Push(const RequestView& request, const PushSectionView& section,
                     const TabletSet* tablets, const DeviceParts* device, DataPathScratch* scratch,
-                    v1::PushPullResponseHeader* header) {
+                    v1::PushPullResponseHeader* header, CopyMarks* marks) {
   if (header->pushes_size() > 0) COHORT_CRASH_POINT("ps.push.partial");
   COHORT_CRASH_POINT("ps.push.received");
   v1::PushResult* result = header->add_pushes();
@@ -120,6 +137,13 @@ void DataPath::Push(const RequestView& request, const PushSectionView& section,
       COHORT_CRASH_POINT("ps.push.applied");
     }
     if (result->status() == v1::STAGED) COHORT_CRASH_POINT("ps.push.staged");
+    // Also a duplicate: the copy may not have the push before yet.
+    if (!tablets->logs.empty()) {
+      auto log = tablets->LogOf(section.tablet);
+      if (log != nullptr && (result->status() != v1::DUPLICATE || log->holds_duplicates())) {
+        marks->Add(std::move(log));
+      }
+    }
   }
   metrics_->pushes[result->status()]->Increment();
   if (log_ != nullptr) {
@@ -206,6 +230,7 @@ void DataPath::Reclaim() {
   const std::shared_ptr<const TabletSet> tablets = this->tablets();
   if (tablets == nullptr) return;
   for (const auto& tablet : tablets->tablets) tablet->Reclaim();
+  for (const auto& copy : tablets->copies) copy->tablet()->Reclaim();
 }
 
 absl::StatusOr<std::shared_ptr<const TabletSet>> DataPath::TabletsOf(uint64_t generation,
@@ -224,6 +249,9 @@ absl::Status DataPath::SetLearningRates(uint64_t generation, const v1::LearningR
     return Aborted("the learning rates are of a chief that has gone");
   }
   tablets->rules->set_rates()->Set(rates);
+  // A copy that was made later has rules of its own.
+  for (const auto& tablet : tablets->tablets) tablet->rules().set_rates()->Set(rates);
+  for (const auto& copy : tablets->copies) copy->tablet()->rules().set_rates()->Set(rates);
   return absl::OkStatus();
 }
 
@@ -250,18 +278,15 @@ absl::Status DataPath::SumStep(uint64_t generation, const v1::SumStep& sum,
 }
 
 absl::Status DataPath::CloseStep(uint64_t generation, const v1::CloseStep& close,
-                                 const Progress& progress) {
-  CloseOrder step = StepOf(close);
-  step.iteration = close.iteration();
-  step.skip = close.skip();
-  for (const v1::GradientNorm& norm : close.norms()) {
-    step.norms[{norm.optimizer(), norm.variable()}] = norm.norm();
-  }
+                                 const Progress& progress, CopyMarks* marks, std::string* lines) {
+  const CloseOrder step = CloseOrderOf(close);
   MutexLock lock(&close_mu_);
   COHORT_ASSIGN_OR_RETURN(const auto tablets,
                           TabletsOf(generation, close.timeline(), close.step()));
-  if (close.step() < steps_.open_step()) return absl::OkStatus();
-  std::string lines;
+  const auto message = std::make_shared<const v1::CloseStep>(close);
+  for (const auto& log : tablets->logs) log->Announce(message);
+  // A tablet of another server may have become this one's since then, and not have closed it.
+  const bool repeated = close.step() < steps_.open_step();
   uint64_t bytes = 0;
   COHORT_CRASH_POINT("ps.step.closing");
   for (const auto& tablet : tablets->tablets) {
@@ -279,11 +304,12 @@ absl::Status DataPath::CloseStep(uint64_t generation, const v1::CloseStep& close
                                 .attempt = member.attempt,
                                 .place = member.place,
                                 .timeline = tablets->timeline};
-      ApplyLog::AddLine(push, generation, tablet->number(), v1::APPLIED, &lines);
+      ApplyLog::AddLine(push, generation, tablet->number(), v1::APPLIED, lines);
     }
   }
-  if (!lines.empty() && !log_->Write(&lines).ok()) metrics_->apply_log_errors->Increment();
-  steps_.newest = std::make_shared<const v1::CloseStep>(close);
+  for (const auto& log : tablets->logs) marks->Add(log);
+  if (repeated) return absl::OkStatus();
+  steps_.newest = message;
   metrics_->steps_closed->Increment();
   COHORT_CRASH_POINT("ps.step.closed");
   return absl::OkStatus();
@@ -322,6 +348,147 @@ absl::Status DataPath::Reside(const DeviceCopies& copies) {
   return absl::OkStatus();
 }
 
+CloseProgress DataPath::KnownCloses(bool* lacks) const {
+  MutexLock lock(&close_mu_);
+  CloseProgress known = steps_;
+  *lacks = false;
+  const std::shared_ptr<const TabletSet> tablets = this->tablets();
+  if (tablets == nullptr) return known;
+  for (const auto& copy : tablets->copies) {
+    const std::shared_ptr<const v1::CloseStep> close = copy->last_close();
+    if (close != nullptr && close->step() >= known.open_step()) known.newest = close;
+  }
+  *lacks = std::ranges::any_of(tablets->tablets, [&](const auto& tablet) {
+    return known.newest != nullptr && tablet->open_step() <= known.newest->step();
+  });
+  return known;
+}
+
+absl::Status DataPath::TakeHomes(uint64_t generation, const v1::TakeHomes& take,
+                                 const MakeLog& make_log) {
+  MutexLock closing(&close_mu_);
+  const std::shared_ptr<const TabletSet> now = tablets();
+  if (now == nullptr || now->timeline != take.timeline() || generation != this->generation()) {
+    return Aborted("the homes are of a chief or a timeline that has gone");
+  }
+  auto next = std::make_shared<TabletSet>();
+  next->timeline = now->timeline;
+  next->term = now->term;
+  next->position = now->position;
+  next->rules = now->rules;
+  next->disk = now->disk;
+  next->watermark = now->watermark.load();
+  for (const v1::TabletHome& home : take.homes()) {
+    Tablet* const mine = now->Find(home.tablet());
+    const std::shared_ptr<TabletCopy>* const copy = now->FindCopy(home.tablet());
+    if (mine == nullptr && copy == nullptr) {
+      return FailedPrecondition("this server does not have tablet {}", home.tablet());
+    }
+    next->term = std::max(next->term, home.term());
+    std::shared_ptr<Tablet> tablet =
+        copy != nullptr
+            ? (*copy)->tablet()
+            : *std::ranges::find(now->tablets, mine, [](const auto& t) { return t.get(); });
+    if (home.primary() != take.ps()) {
+      // Another server answers for it now. What comes to this tablet is of the log alone.
+      std::shared_ptr<TabletCopy> kept =
+          copy != nullptr ? *copy : std::make_shared<TabletCopy>(tablet, home.term());
+      kept->BeginTerm(home.term());
+      tablet->BeginTerm(home.term(), nullptr);
+      next->copies.push_back(std::move(kept));
+      continue;
+    }
+    if (copy != nullptr) {
+      (*copy)->Stop();
+      const std::shared_ptr<const v1::CloseStep> close = (*copy)->last_close();
+      if (close != nullptr && close->step() >= steps_.open_step()) steps_.newest = close;
+    }
+    std::shared_ptr<CopyLog> log = home.copy() == 0 ? nullptr : make_log(home);
+    if (log != nullptr && home.filling()) {
+      if (copy != nullptr) tablet->BeginTerm(home.term(), nullptr);
+      log->Announce(steps_.newest);
+      COHORT_RETURN_IF_ERROR(tablet->BeginLog(log, now->watermark.load()));
+    } else {
+      tablet->BeginTerm(home.term(), log);
+    }
+    if (log != nullptr) next->logs.push_back(std::move(log));
+    next->tablets.push_back(std::move(tablet));
+  }
+  std::ranges::sort(next->tablets, {}, &Tablet::number);
+  for (const auto& log : now->logs) {
+    if (std::ranges::find(next->logs, log) != next->logs.end()) continue;
+    next->Find(log->tablet()) != nullptr ? log->Stop() : log->Void();
+  }
+  const auto has = [&](uint32_t number) {
+    return next->Find(number) != nullptr || next->FindCopy(number) != nullptr;
+  };
+  for (const auto& tablet : now->tablets) {
+    if (!has(tablet->number())) tablet->Retire();
+  }
+  for (const auto& copy : now->copies) {
+    if (has(copy->tablet()->number())) continue;
+    copy->Stop();
+    copy->tablet()->Retire();
+  }
+  metrics_->tablets->Set(static_cast<double>(next->tablets.size()));
+  MutexLock lock(&mu_);
+  tablets_ = std::move(next);
+  return absl::OkStatus();
+}
+
+absl::Status DataPath::AddCopies(uint64_t generation, const std::shared_ptr<TabletSet>& made) {
+  MutexLock closing(&close_mu_);
+  if (generation != this->generation()) {
+    return Aborted("the copies are of a chief that has gone");
+  }
+  const std::shared_ptr<const TabletSet> now = tablets();
+  if (now != nullptr) {
+    if (now->timeline != made->timeline) return Aborted("the copies are of another timeline");
+    made->term = now->term;
+    made->position = now->position;
+    made->rules = now->rules;
+    made->disk = now->disk;
+    made->AdvanceWatermark(now->watermark.load());
+    made->tablets = now->tablets;
+    made->logs = now->logs;
+    for (const auto& copy : now->copies) {
+      if (made->FindCopy(copy->tablet()->number()) == nullptr) made->copies.push_back(copy);
+    }
+  } else {
+    steps_ = {made->position, nullptr};
+  }
+  MutexLock lock(&mu_);
+  tablets_ = made;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TabletCopy::Replayed> DataPath::Replay(const v1::CopyEntry& entry,
+                                                      const TabletCopy::Payload& payload) {
+  const std::shared_ptr<const TabletSet> tablets = this->tablets();
+  const std::shared_ptr<TabletCopy>* const copy =
+      tablets == nullptr ? nullptr : tablets->FindCopy(entry.tablet());
+  if (copy == nullptr) return NotFound("there is no copy of tablet {} here", entry.tablet());
+  COHORT_ASSIGN_OR_RETURN(TabletCopy::Replayed replayed, (*copy)->Replay(entry, payload));
+  if (log_ == nullptr) return replayed;
+  std::string lines;
+  const auto add = [&](const PushHeaderView& push, int verdict) {
+    ApplyLog::AddLine(push, generation(), entry.tablet(), verdict, &lines);
+  };
+  for (const StagedStep::Member& member : replayed.applied) {
+    add({.id = member.id,
+         .attempt = member.attempt,
+         .place = member.place,
+         .timeline = tablets->timeline},
+        ApplyLog::kReplayed);
+  }
+  for (const v1::UpdateId& id : entry.state().cut().applied().applied()) {
+    add({.id = {.closure = id.closure(), .ordinal = id.ordinal()}, .timeline = tablets->timeline},
+        ApplyLog::kHeld);
+  }
+  WriteLog(&lines);
+  return replayed;
+}
+
 void DataPath::Serve(std::shared_ptr<const TabletSet> tablets) {
   metrics_->tablets->Set(tablets == nullptr ? 0 : static_cast<double>(tablets->tablets.size()));
   if (tablets != nullptr) metrics_->timeline->Set(static_cast<double>(tablets->timeline));
@@ -339,7 +506,12 @@ void DataPath::Serve(std::shared_ptr<const TabletSet> tablets) {
     before.swap(tablets_);
   }
   if (before == nullptr) return;
+  for (const auto& log : before->logs) log->Void();
   for (const auto& tablet : before->tablets) tablet->Retire();
+  for (const auto& copy : before->copies) {
+    copy->Stop();
+    copy->tablet()->Retire();
+  }
 }
 
 void DataPath::Fence(uint64_t generation) {
@@ -348,6 +520,7 @@ void DataPath::Fence(uint64_t generation) {
   const std::shared_ptr<const TabletSet> now = tablets();
   if (now == nullptr) return;
   for (const auto& tablet : now->tablets) tablet->Fence(generation);
+  for (const auto& copy : now->copies) copy->tablet()->Fence(generation);
 }
 
 void DataPath::Reset() {

@@ -3,11 +3,13 @@
 
 #include <absl/status/statusor.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -17,6 +19,8 @@
 #include "common/tablet/push_pull_views.h"
 #include "common/tablet/row_tier.h"
 #include "common/tablet/tablet.h"
+#include "ps_server/copies/copy_log.h"
+#include "ps_server/copies/tablet_copy.h"
 #include "ps_server/ps_metrics.h"
 
 namespace cohort {
@@ -28,10 +32,11 @@ class PushPullResponseHeader;
 class StepPosition;
 class StepSummed;
 class SumStep;
+class TakeHomes;
 class TaskFigures;
 }  // namespace v1
 
-// The tablets that a server serves at one time. Immutable except for the watermark. The watermark
+// The tablets that a server has at one time. Immutable except for the watermark. The watermark
 // is a field of this set and not of the server, because a rollback takes it back: then a cut's
 // pending closures can be completed.
 struct TabletSet {
@@ -40,10 +45,15 @@ struct TabletSet {
   std::shared_ptr<const v1::StepPosition> position;  // where synchronous steps begin
   std::shared_ptr<const LayoutRules> rules;          // the tablets use them
   std::shared_ptr<RowDisk> disk;                     // the tablets use it; may be null
-  std::vector<std::unique_ptr<Tablet>> tablets;      // by number
+  std::vector<std::shared_ptr<Tablet>> tablets;      // by number: those that it answers for
+  std::vector<std::shared_ptr<TabletCopy>> copies;   // those that it keeps for their primaries
+  std::vector<std::shared_ptr<CopyLog>> logs;        // for `tablets` that have a copy elsewhere
   mutable std::atomic<uint64_t> watermark{0};
 
   Tablet* Find(uint32_t number) const;
+  const std::shared_ptr<TabletCopy>* FindCopy(uint32_t number) const;
+  // Null: the tablet has no copy.
+  std::shared_ptr<CopyLog> LogOf(uint32_t number) const;
   void AdvanceWatermark(uint64_t to) const;
 };
 
@@ -55,6 +65,24 @@ struct CloseProgress {
 
   uint64_t open_step() const;
   v1::StepPosition position() const;
+};
+
+// What copies must have before an answer may go.
+class CopyMarks {
+ public:
+  void Add(std::shared_ptr<CopyLog> log) {
+    const uint64_t end = log->end();
+    marks_.emplace_back(std::move(log), end);
+  }
+  void Clear() { marks_.clear(); }
+  CopyLog::Answer MayAnswer() const {
+    CopyLog::Answer all = CopyLog::Answer::kMay;
+    for (const auto& [log, number] : marks_) all = std::max(all, log->MayAnswer(number));
+    return all;
+  }
+
+ private:
+  std::vector<std::pair<std::shared_ptr<CopyLog>, uint64_t>> marks_;
 };
 
 // Memory of one caller of DataPath::Handle, reused by each call.
@@ -77,6 +105,15 @@ class DataPath {
   void Handle(const RequestView& request, DataPathScratch* scratch,
               v1::PushPullResponseHeader* header, std::vector<PayloadSlice>* payload,
               const DeviceParts* device = nullptr);
+
+  // The parts of Handle. `marks`: the answer may go when they are reached. Behind them, before it
+  // goes, WriteLog.
+  void HandlePushes(const RequestView& request, DataPathScratch* scratch,
+                    v1::PushPullResponseHeader* header, CopyMarks* marks,
+                    const DeviceParts* device = nullptr);
+  void WriteLog(std::string* lines);
+  void HandlePulls(const RequestView& request, v1::PushPullResponseHeader* header,
+                   std::vector<PayloadSlice>* payload, const DeviceParts* device = nullptr);
 
   // True if the request pulls for a synchronous step that is not open yet, so that its answer has
   // to wait for CloseStep.
@@ -108,13 +145,20 @@ class DataPath {
                        v1::StepSummed* summed);
   // Closes a step on all tablets: see Tablet::Close. `generation` is that of the chief who asks.
   // Errors: Aborted if another chief or other tablets have come meanwhile; those of Tablet::Close.
-  absl::Status CloseStep(uint64_t generation, const v1::CloseStep& close, const Progress& progress);
+  // `marks`: what copies must have before the close may be acknowledged. Before that, WriteLog of
+  // `lines`.
+  absl::Status CloseStep(uint64_t generation, const v1::CloseStep& close, const Progress& progress,
+                         CopyMarks* marks, std::string* lines);
   void AbandonStep(const v1::AbandonStep& abandon);
   // Updates have these learning rates from now on. Errors: Aborted if another chief has come, or
   // nothing is served.
   absl::Status SetLearningRates(uint64_t generation, const v1::LearningRates& rates);
   // Waits for a close that is under way.
   CloseProgress closed_steps() const;
+  // The same with the closes of copies that are here. The chief may have sent one to their
+  // primaries alone before it died. `lacks`: a tablet for which this server answers has not closed
+  // the newest step.
+  CloseProgress KnownCloses(bool* lacks) const;
 
   // Gives the variables a second place (Tablet::Reside), also those of tablets that are served
   // later. Errors: Unavailable: nothing is served now; those of Tablet::Reside.
@@ -123,6 +167,17 @@ class DataPath {
   // Serves these tablets from now on (null: none). When it returns, the previous tablets neither
   // apply nor answer anything.
   void Serve(std::shared_ptr<const TabletSet> tablets);
+  // Answers for, and keeps copies of, the tablets of `take` from now on, of those that it has.
+  // `make_log`(tablet, term) gives the log of a tablet that gets a copy. Errors: Aborted if another
+  // chief or another timeline has come; FailedPrecondition if it does not have one of them.
+  using MakeLog = std::function<std::shared_ptr<CopyLog>(const v1::TabletHome& home)>;
+  absl::Status TakeHomes(uint64_t generation, const v1::TakeHomes& take, const MakeLog& make_log);
+  // An entry of the log of a primary: see TabletCopy::Replay. Errors: NotFound if there is no such
+  // copy here.
+  absl::StatusOr<TabletCopy::Replayed> Replay(const v1::CopyEntry& entry,
+                                              const TabletCopy::Payload& payload);
+  // Keeps these copies besides the tablets of now. Errors: Aborted as for TakeHomes.
+  absl::Status AddCopies(uint64_t generation, const std::shared_ptr<TabletSet>& made);
   // When it returns, no tablet applies a push of an older generation.
   void Fence(uint64_t generation);
   // Forgets the generation, for a new job. Call it only while nothing is served.
@@ -133,8 +188,8 @@ class DataPath {
 
  private:
   void Push(const RequestView& request, const PushSectionView& section, const TabletSet* tablets,
-            const DeviceParts* device, DataPathScratch* scratch,
-            v1::PushPullResponseHeader* header);
+            const DeviceParts* device, DataPathScratch* scratch, v1::PushPullResponseHeader* header,
+            CopyMarks* marks);
   void Pull(const RequestView& request, const PullSectionView& section, const TabletSet* tablets,
             const DeviceParts* device, v1::PushPullResponseHeader* header,
             std::vector<PayloadSlice>* payload);

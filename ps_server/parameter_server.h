@@ -20,6 +20,7 @@
 #include "common/rpc/task/served_task.h"
 #include "common/tablet/apply_log.h"
 #include "common/tablet/checkpoint_store.h"
+#include "ps_server/copies/copy_streams.h"
 #include "ps_server/local_requests.h"
 #include "ps_server/ps_core.h"
 #include "ps_server/ps_service.h"
@@ -83,6 +84,7 @@ class ParameterServer : public ServingTask {
   std::unique_ptr<ApplyLog> apply_log_;   // may be null
   CheckpointStore store_;                 // snapshot files
   PsService service_;                     // streams to the core and back
+  CopyStreams copy_streams_;              // streams to servers that keep copies
   ThreadPool apply_pool_;                 // helps with large applies
   std::unique_ptr<PsCore> core_;          // the protocol
   std::shared_ptr<LocalRequests> local_;  // serves the workers of this process

@@ -6,12 +6,26 @@
 #include "common/base/status.h"
 
 namespace cohort {
+namespace {
+
+absl::Status TabletsMoved() {
+  return Aborted("another server answers for the tablets of this request now");
+}
+
+}  // namespace
 
 std::unique_ptr<WaitingRequest> ParkedRequests::Execute(std::unique_ptr<WaitingRequest> request) {
   // Who arrives while others wait for room for their answers waits behind them.
   if (answers_wait() || admission_.Of(request->view()) != Wait::kNone) {
     request = Park(std::move(request));
     if (request == nullptr) return nullptr;
+  }
+  if (request->Push() != CopyLog::Answer::kMay) {
+    request = AwaitCopies(std::move(request));
+    if (request == nullptr) {
+      if (early_.load() > 0) Release();
+      return nullptr;
+    }
   }
   request->Execute();
   // It may have been the turn of this push, and now that of another one.
@@ -58,19 +72,55 @@ std::unique_ptr<WaitingRequest> ParkedRequests::Keep(std::unique_ptr<WaitingRequ
     request->AnswerError(status);
     return nullptr;
   }
+  Add(std::move(request), wait, now, /*pushed=*/false);
+  return nullptr;
+}
+
+std::unique_ptr<WaitingRequest> ParkedRequests::AwaitCopies(
+    std::unique_ptr<WaitingRequest> request) {
+  MutexLock lock(&mu_);
+  count_.fetch_add(1);
+  // They may have acknowledged it, and Release been called, since the last look.
+  const CopyLog::Answer answer = request->Push();
+  if (answer != CopyLog::Answer::kWaits) {
+    Count();
+    if (answer == CopyLog::Answer::kMay) return request;
+    request->AnswerError(TabletsMoved());
+    return nullptr;
+  }
+  if (const absl::Status status = request->Park(); !status.ok()) {
+    // The pushes count: their client repeats them and hears so.
+    request->AnswerError(status);
+    Count();
+    return nullptr;
+  }
+  Add(std::move(request), Wait::kCopies, Now(), /*pushed=*/true);
+  Count();
+  return nullptr;
+}
+
+void ParkedRequests::Add(std::unique_ptr<WaitingRequest> request, Wait wait, TimePoint now,
+                         bool pushed) {
   // A client repeats a request that waits for long, and ignores the answer to the older one.
   std::erase_if(parked_, [&](const Parked& older) {
     if (!older.request->SameStream(*request)) return false;
     older.request->AnswerError(Aborted("a later request of the same client waits instead"));
     return true;
   });
-  parked_.push_back({std::move(request), wait, now, now});
-  return nullptr;
+  parked_.push_back({std::move(request), wait, now, now, pushed});
 }
 
 bool ParkedRequests::IsReady(Parked* parked, Pass* pass) {
   if (parked->request->stream_ended()) return true;
-  parked->wait = WaitOf(*parked->request, *pass);
+  if (!parked->pushed) {
+    parked->wait = WaitOf(*parked->request, *pass);
+  } else {
+    const CopyLog::Answer answer = parked->request->Push();
+    if (answer == CopyLog::Answer::kVoid) return true;
+    parked->wait = answer == CopyLog::Answer::kMay
+                       ? admission_.OfAnswer(parked->request->view(), pass->promised)
+                       : Wait::kCopies;
+  }
   const auto waited = [&](TimePoint since, Duration patience) {
     return pass->now - since >= patience;
   };
@@ -91,6 +141,7 @@ bool ParkedRequests::IsReady(Parked* parked, Pass* pass) {
       pass->answers_wait = true;
       return false;
     case Wait::kStep:
+    case Wait::kCopies:
       return false;
   }
   pass->promised += admission_.AnswerBytes(parked->request->view());
@@ -111,8 +162,12 @@ void ParkedRequests::Release() {
     parked_ = std::move(waiting);
     Count();
   }
-  for (const Parked& parked : ready) {
-    if (!parked.request->stream_ended()) parked.request->Execute();
+  for (Parked& parked : ready) {
+    if (parked.request->stream_ended()) continue;
+    if (parked.request->Push() != CopyLog::Answer::kMay) {
+      parked.request = AwaitCopies(std::move(parked.request));
+    }
+    if (parked.request != nullptr) parked.request->Execute();
   }
   // One of these may have been a gradient whose turn it was.
   if (!ready.empty() && early_.load() > 0) Release();

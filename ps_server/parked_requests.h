@@ -57,6 +57,7 @@ class ParkedRequests {
     Wait wait = Wait::kNone;
     TimePoint since;
     TimePoint life_sign;  // when the last one was sent
+    bool pushed = false;  // its pushes are executed
   };
 
   // What a Release has found so far.
@@ -71,6 +72,11 @@ class ParkedRequests {
   // Return the request if it need not wait.
   std::unique_ptr<WaitingRequest> Park(std::unique_ptr<WaitingRequest> request);
   std::unique_ptr<WaitingRequest> Keep(std::unique_ptr<WaitingRequest> request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Keeps a request whose pushes are executed, until copies have them. Returns it if they do.
+  std::unique_ptr<WaitingRequest> AwaitCopies(std::unique_ptr<WaitingRequest> request);
+  // Adds it to those that wait, in place of an older one of its client.
+  void Add(std::unique_ptr<WaitingRequest> request, Wait wait, TimePoint now, bool pushed)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // True if the request waits no more.
   bool IsReady(Parked* parked, Pass* pass) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -24,6 +24,14 @@ TabletBuilder::Options BuilderOptions(const PsCore::Options& options) {
           .test_faults = options.test_faults};
 }
 
+v1::TabletHome HomeOf(uint32_t tablet, uint64_t term, uint32_t primary) {
+  v1::TabletHome home;
+  home.set_tablet(tablet);
+  home.set_term(term);
+  home.set_primary(primary);
+  return home;
+}
+
 }  // namespace
 
 PsCore::PsCore(const Options& options, Environment environment)
@@ -40,6 +48,25 @@ PsCore::PsCore(const Options& options, Environment environment)
                                          .pool = pool_.get(),
                                          .early_bytes = data_path_.early_bytes(),
                                          .memory = &memory_}),
+      copies_(options.copies,
+              {.clock = env_.clock,
+               .pool = pool_.get(),
+               .transport = env_.copies,
+               .released =
+                   [this] {
+                     if (copied_posted_.exchange(true)) return;
+                     env_.tablet_work([this] { OnCopied(); });
+                   },
+               .complete =
+                   [this](const CopyLog& log) {
+                     const v1::TabletHome home = HomeOf(log.tablet(), log.term(), 0);
+                     env_.tablet_work([this, home] { OnCopyComplete(home); });
+                   },
+               .lost =
+                   [this](const CopyLog& log, const absl::Status& why) {
+                     const v1::TabletHome home = HomeOf(log.tablet(), log.term(), 0);
+                     env_.tablet_work([this, home, why] { OnCopyLost(home, why); });
+                   }}),
       adoption_(options.chief_timeout),
       index_(options.index) {}
 
@@ -50,6 +77,7 @@ PsCore::~PsCore() {
     DropBuild();
   }
   snapshots_.CancelAll();
+  copies_.Keep({});
   data_path_.Serve(nullptr);
 }
 
@@ -95,6 +123,13 @@ void PsCore::OnMessage(Connection connection, const v1::ChiefToPs& message) {
       // Behind the steps that the chief has closed before.
       env_.tablet_work(
           [this, asker, rates = message.learning_rates()] { OnLearningRates(asker, rates); });
+      break;
+    case v1::ChiefToPs::kHomes:
+      env_.tablet_work([this, asker, take = message.homes()] { OnTakeHomes(asker, take); });
+      break;
+    case v1::ChiefToPs::kMakeCopy:
+      env_.background(
+          [this, asker, assign = message.make_copy().assign()] { OnMakeCopy(asker, assign); });
       break;
     case v1::ChiefToPs::kSnapshot:
       // Behind the steps that the chief has closed before.
@@ -143,8 +178,21 @@ void PsCore::FillHello(const v1::AdoptPs& adopt, v1::PsHello* hello) {
     hello->set_term(tablets->term);
     hello->set_settled_watermark(tablets->watermark.load(std::memory_order_acquire));
     for (const auto& tablet : tablets->tablets) hello->add_tablets(tablet->number());
-    const CloseProgress steps = data_path_.closed_steps();
+    for (const auto& tablet : tablets->tablets) {
+      *hello->add_homes() = HomeOf(tablet->number(), tablet->term(), index_);
+    }
+    for (const auto& copy : tablets->copies) {
+      if (copy->fills()) continue;
+      v1::TabletHome* const home = hello->add_homes();
+      home->set_tablet(copy->tablet()->number());
+      home->set_term(copy->term());
+      home->set_copy(index_ + 1);
+    }
+    bool lacks = false;
+    const CloseProgress steps = data_path_.KnownCloses(&lacks);
     *hello->mutable_position() = steps.position();
+    AnswerClosed();
+    hello->set_lacks_last_close(lacks || !closing_.empty());
     if (steps.newest != nullptr) *hello->mutable_last_close() = *steps.newest;
   }
 }
@@ -183,6 +231,7 @@ void PsCore::OnAdopt(Connection connection, const v1::ChiefToPs& message, bool s
   if (answer.new_job) {
     DropBuild();
     snapshots_.CancelAll();
+    copies_.Keep({});
     data_path_.Serve(nullptr);
     data_path_.Reset();
   }
@@ -238,6 +287,7 @@ void PsCore::OnAssign(const Asker& asker, const v1::AssignTablets& assign) {
                                {"restore_from", assign.restore_from()},
                                {"initial_values", assign.initial_values()}});
   snapshots_.CancelAll();
+  copies_.Keep({});
   data_path_.Serve(nullptr);
   WakeParked();
   Assignment before = std::exchange(
@@ -316,6 +366,7 @@ void PsCore::OnBuilt(uint64_t build, absl::StatusOr<std::shared_ptr<TabletSet>> 
     message.mutable_assigned()->add_tablets(tablet->number());
     values += tablet->bytes();
   }
+  for (const auto& copy : (*tablets)->copies) values += copy->tablet()->bytes();
   memory_.SetValues(values);
   env_.log->Info("serving",
                  {{"timeline", (*tablets)->timeline}, {"tablets", (*tablets)->tablets.size()}});
@@ -353,13 +404,14 @@ void PsCore::OnSumStep(const Asker& asker, const v1::SumStep& sum) {
 
 void PsCore::OnCloseStep(const Asker& asker, const v1::CloseStep& close) {
   AwaitRoomToClose();
-  const absl::Status closed = data_path_.CloseStep(asker.generation, close, Reporter(asker));
+  Closing closing{.asker = asker, .step = close.step()};
+  const absl::Status closed = data_path_.CloseStep(asker.generation, close, Reporter(asker),
+                                                   &closing.marks, &closing.log_lines);
   {
     MutexLock lock(&mu_);
     if (closed.ok()) {
-      v1::PsToChief message;
-      message.mutable_step_closed()->set_step(close.step());
-      Answer(asker, &message);
+      closing_.push_back(std::move(closing));
+      AnswerClosed();
     } else if (!absl::IsAborted(closed)) {
       env_.log->Failure(LogLevel::kError, "step_not_closed", closed);
       AnswerError(asker, closed);
@@ -368,11 +420,112 @@ void PsCore::OnCloseStep(const Asker& asker, const v1::CloseStep& close) {
   if (env_.on_step_open) env_.on_step_open();
 }
 
+void PsCore::AnswerClosed() {
+  std::erase_if(closing_, [this](Closing& closing) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    const CopyLog::Answer answer = closing.marks.MayAnswer();
+    if (answer != CopyLog::Answer::kMay) return answer == CopyLog::Answer::kVoid;
+    data_path_.WriteLog(&closing.log_lines);
+    v1::PsToChief message;
+    message.mutable_step_closed()->set_step(closing.step);
+    Answer(closing.asker, &message);
+    return true;
+  });
+}
+
 void PsCore::OnLearningRates(const Asker& asker, const v1::LearningRates& rates) {
   const absl::Status set = data_path_.SetLearningRates(asker.generation, rates);
   MutexLock lock(&mu_);
   v1::PsToChief message;
   if (set.ok()) Answer(asker, &message);
+}
+
+// ------------------------------------------------------------------ copies
+
+void PsCore::OnTakeHomes(const Asker& asker, const v1::TakeHomes& take) {
+  const absl::Status taken = data_path_.TakeHomes(
+      asker.generation, take,
+      [&](const v1::TabletHome& home) { return copies_.LogFor(home, take.timeline()); });
+  if (taken.ok()) {
+    const auto logs = data_path_.tablets()->logs;
+    copies_.Keep(logs);
+    // The chief may not have heard it.
+    for (const auto& log : logs) {
+      if (log->is_complete()) OnCopyComplete(HomeOf(log->tablet(), log->term(), 0));
+    }
+  }
+  v1::PsToChief message;
+  message.mutable_homes_taken()->set_timeline(take.timeline());
+  {
+    MutexLock lock(&mu_);
+    if (taken.ok()) {
+      Answer(asker, &message);
+    } else if (!absl::IsAborted(taken)) {
+      env_.log->Failure(LogLevel::kError, "homes_not_taken", taken);
+      AnswerError(asker, taken);
+    }
+  }
+  if (env_.on_step_open) env_.on_step_open();
+}
+
+void PsCore::OnCopied() {
+  copied_posted_.store(false);
+  {
+    MutexLock lock(&mu_);
+    AnswerClosed();
+  }
+  if (env_.on_step_open) env_.on_step_open();
+}
+
+// Runs in `background`.
+void PsCore::OnMakeCopy(const Asker& asker, const v1::AssignTablets& assign) {
+  absl::StatusOr<std::shared_ptr<TabletSet>> made = builder_.MakeCopies(assign);
+  absl::Status status = made.status();
+  if (status.ok()) {
+    for (const auto& copy : (*made)->copies) copy->tablet()->Fence(asker.generation);
+    status = data_path_.AddCopies(asker.generation, *made);
+  }
+  MutexLock lock(&mu_);
+  if (!status.ok()) {
+    env_.log->Failure(LogLevel::kWarning, "copy_not_made", status);
+    return AnswerError(asker, status);
+  }
+  memory_.SetValues(data_path_.ValueBytes());
+  v1::PsToChief message;
+  message.mutable_assigned()->set_timeline(assign.timeline());
+  for (const auto& copy : (*made)->copies) {
+    message.mutable_assigned()->add_tablets(copy->tablet()->number());
+  }
+  Answer(asker, &message);
+}
+
+void PsCore::OnCopyComplete(const v1::TabletHome& home) {
+  MutexLock lock(&mu_);
+  v1::PsToChief message;
+  message.mutable_copy_complete()->set_tablet(home.tablet());
+  message.mutable_copy_complete()->set_term(home.term());
+  Answer({adoption_.generation(), 0}, &message);
+}
+
+void PsCore::OnCopyLost(const v1::TabletHome& home, const absl::Status& why) {
+  MutexLock lock(&mu_);
+  v1::PsToChief message;
+  message.mutable_copy_lost()->set_tablet(home.tablet());
+  message.mutable_copy_lost()->set_term(home.term());
+  message.mutable_copy_lost()->set_why(std::string(why.message()));
+  env_.log->Failure(LogLevel::kWarning, "copy_lost", why);
+  Answer({adoption_.generation(), 0}, &message);
+}
+
+v1::CopyAck PsCore::OnCopyEntry(const v1::CopyEntry& entry, const TabletCopy::Payload& payload) {
+  v1::CopyAck ack;
+  const absl::StatusOr<TabletCopy::Replayed> done = data_path_.Replay(entry, payload);
+  if (done.ok()) {
+    ack.set_number(done->done);
+    ack.set_state(done->state);
+  } else {
+    StatusToProto(done.status(), ack.mutable_error());
+  }
+  return ack;
 }
 
 void PsCore::WakeParked() {

@@ -23,6 +23,7 @@
 #include "common/tensor/buffer.h"
 #include "proto/parameter_server.pb.h"
 #include "ps_server/admission.h"
+#include "ps_server/copies/copies.h"
 #include "ps_server/data_path.h"
 #include "ps_server/pending_snapshots.h"
 #include "ps_server/ps_metrics.h"
@@ -73,6 +74,7 @@ class PsCore {
     // How long the close of a step may wait for the blocks that a snapshot writes.
     Duration close_patience = Duration::zero();
     AppliedSet::Limits applied_limits;
+    Copies::Options copies;
     TabletTestFaults test_faults;
   };
   // What the core uses; all outlive it.
@@ -83,6 +85,7 @@ class PsCore {
     Logger* log = nullptr;
     ApplyLog* apply_log = nullptr;  // may be null
     ChiefSink* sink = nullptr;
+    CopyTransport* copies = nullptr;  // null: tablets of this server have no copies elsewhere
     // Runs functions later, one after another, never inside the call. Functions that are left when
     // the core is destroyed must not run any more.
     std::function<void(std::function<void()>)> background;
@@ -103,6 +106,11 @@ class PsCore {
   // Handles a message of a chief. The first one of a connection is AdoptPs.
   void OnMessage(Adoption::Connection connection, const v1::ChiefToPs& message);
   void OnClosed(Adoption::Connection connection, ChiefLoss loss);
+
+  // What happens to streams to copies; and what else has to be called several times a second.
+  Copies* copies() { return &copies_; }
+  // An entry of the log of a tablet whose copy is here.
+  v1::CopyAck OnCopyEntry(const v1::CopyEntry& entry, const TabletCopy::Payload& payload);
 
   DataPath* data_path() { return &data_path_; }
   BufferPool* pool() { return pool_.get(); }
@@ -166,6 +174,14 @@ class PsCore {
   void OnSumStep(const Asker& asker, const v1::SumStep& sum);
   void OnCloseStep(const Asker& asker, const v1::CloseStep& close);
   void OnLearningRates(const Asker& asker, const v1::LearningRates& rates);
+  void OnTakeHomes(const Asker& asker, const v1::TakeHomes& take);
+  void OnMakeCopy(const Asker& asker, const v1::AssignTablets& assign);
+  void OnCopyComplete(const v1::TabletHome& home);
+  // Copies have acknowledged entries: answers that waited for them may go.
+  void OnCopied();
+  void OnCopyLost(const v1::TabletHome& home, const absl::Status& why);
+  // Acknowledges the closes that copies have, too.
+  void AnswerClosed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Requests may have an answer now: the step that they wait for is open, or will never be.
   void WakeParked();
 
@@ -195,6 +211,8 @@ class PsCore {
   ServerMemory memory_;
   const TabletBuilder builder_;
   PendingSnapshots snapshots_;
+  Copies copies_;
+  std::atomic<bool> copied_posted_{false};  // OnCopied to `tablet_work`
 
   std::atomic<bool> chief_connected_{false};  // written under mu_
 
@@ -210,6 +228,14 @@ class PsCore {
     std::string contents;                             // TabletBuilder::ContentsOf
   };
   Assignment assignment_ ABSL_GUARDED_BY(mu_);
+  // Steps that are closed here, and not yet by copies.
+  struct Closing {
+    Asker asker;
+    uint64_t step = 0;
+    CopyMarks marks;
+    std::string log_lines;
+  };
+  std::vector<Closing> closing_ ABSL_GUARDED_BY(mu_);
   bool reports_ ABSL_GUARDED_BY(mu_) = false;  // the chief's version takes them
   std::atomic<uint64_t> build_{0};             // the newest; older ones end. Written under mu_
   std::string building_ ABSL_GUARDED_BY(mu_);  // what the newest assignment waits for; "": nothing

@@ -7,6 +7,8 @@
 #include "common/placement/message_size.h"
 #include "common/rpc/stream/transport_options.h"
 #include "proto/parameter_server.pb.h"
+#include "ps_server/copies/copy_receiver.h"
+#include "ps_server/copies/copy_streams.h"
 #include "ps_server/data_stream.h"
 #include "ps_server/response_chunks.h"
 
@@ -73,21 +75,33 @@ StreamServer::Methods PsService::Methods(PsCore* core, const Clock* clock) {
                        .on_closed = [core](Connection connection,
                                            ChiefLoss loss) { core->OnClosed(connection, loss); }})},
           {kPushPullMethod,
-           [this, core, context](std::shared_ptr<Stream> stream,
-                                 CompletionLoop*) -> std::unique_ptr<StreamHandler> {
-             absl::Status protocol = CheckClientProtocol(*stream);
-             if (!protocol.ok()) {
-               core->metrics()->refused_streams->Increment();
-               stream->Close(std::move(protocol));
-               return std::make_unique<RefusedStream>();
-             }
-             const std::string meant = stream->metadata(kPsIncarnationKey);
-             if (!meant.empty() && meant != IncarnationText(options_.incarnation)) {
-               core->metrics()->refused_streams->Increment();
-               return nullptr;
-             }
-             return std::make_unique<DataStream>(context, std::move(stream));
+           [this, core, context](std::shared_ptr<Stream> stream, CompletionLoop*) {
+             return Admit(core, stream, [&]() -> std::unique_ptr<StreamHandler> {
+               return std::make_unique<DataStream>(context, stream);
+             });
+           }},
+          {kCopyMethod, [this, core](std::shared_ptr<Stream> stream, CompletionLoop*) {
+             return Admit(core, stream, [&]() -> std::unique_ptr<StreamHandler> {
+               return std::make_unique<CopyReceiver>(core, &codec_counters_, stream);
+             });
            }}};
+}
+
+std::unique_ptr<StreamHandler> PsService::Admit(
+    PsCore* core, const std::shared_ptr<Stream>& stream,
+    absl::FunctionRef<std::unique_ptr<StreamHandler>()> make) const {
+  absl::Status protocol = CheckClientProtocol(*stream);
+  if (!protocol.ok()) {
+    core->metrics()->refused_streams->Increment();
+    stream->Close(std::move(protocol));
+    return std::make_unique<RefusedStream>();
+  }
+  const std::string meant = stream->metadata(kPsIncarnationKey);
+  if (!meant.empty() && meant != IncarnationText(options_.incarnation)) {
+    core->metrics()->refused_streams->Increment();
+    return nullptr;
+  }
+  return make();
 }
 
 }  // namespace cohort

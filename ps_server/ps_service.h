@@ -29,6 +29,7 @@ RequestContext MakeRequestContext(PsCore* core, CodecCounters* counters, HeldByt
 //
 //   kControlMethod    one protobuf message per frame
 //   kPushPullMethod   header and payload slices (DataStream)
+//   kCopyMethod       entries of logs (CopyReceiver)
 class PsService : public ChiefSink {
  public:
   struct Options {
@@ -64,6 +65,11 @@ class PsService : public ChiefSink {
   Pins* pins() { return &pins_; }
 
  private:
+  // The handler of a stream, unless the client speaks another version or means another server.
+  std::unique_ptr<StreamHandler> Admit(
+      PsCore* core, const std::shared_ptr<Stream>& stream,
+      absl::FunctionRef<std::unique_ptr<StreamHandler>()> make) const;
+
   const Options options_;
   CodecCounters codec_counters_;
   HeldBytes held_;

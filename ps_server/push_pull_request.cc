@@ -120,8 +120,17 @@ absl::Status PushPullRequest::Park() {
       "unanswered requests hold all the memory that they may; this one has {} bytes", bytes);
 }
 
+CopyLog::Answer PushPullRequest::Push() {
+  if (!std::exchange(pushed_, true)) {
+    context_->data_path->HandlePushes(view(), &scratch_, headers_.answer(), &marks_);
+  }
+  return marks_.MayAnswer();
+}
+
 void PushPullRequest::Execute() {
-  context_->data_path->Handle(view(), &scratch_, headers_.answer(), &payload_);
+  Push();
+  context_->data_path->WriteLog(&scratch_.log_lines);
+  context_->data_path->HandlePulls(view(), headers_.answer(), &payload_);
   if (const std::shared_ptr<Stream> stream = stream_.lock()) {
     responder_.Send(headers_.answer(), payload_, stream);
   }
@@ -154,6 +163,9 @@ void PushPullRequest::AnswerError(const absl::Status& status) {
 // Many idle streams, each with the memory that its largest request took, hold as much as one large
 // request.
 void PushPullRequest::Clear() {
+  pushed_ = false;
+  marks_.Clear();
+  scratch_.log_lines.clear();
   messages_.Clear();
   headers_.Trim();
   responder_.SetSegment(nullptr);

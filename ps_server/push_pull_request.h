@@ -86,6 +86,7 @@ class PushPullRequest final : public WaitingRequest {
   std::weak_ptr<const void> stream() const override { return stream_; }
 
   absl::Status Park() override;
+  CopyLog::Answer Push() override;
   void Execute() override;
   void SendLifeSign() override;
   void AnswerError(const absl::Status& status) override;
@@ -108,6 +109,8 @@ class PushPullRequest final : public WaitingRequest {
   RequestAssembler assembler_;
   const RequestView* view_ = nullptr;
   DataPathScratch scratch_;
+  bool pushed_ = false;                // Push has executed the pushes
+  CopyMarks marks_;                    // what they wait for
   std::vector<PayloadSlice> payload_;  // the answer's
   Responder responder_;
   HeldBytes::Share held_;

@@ -28,6 +28,14 @@ bool HasTables(const v1::Layout& layout, uint32_t ps) {
   });
 }
 
+// Those that the server answers for, and those whose copies it keeps.
+std::vector<Tablet*> AllOf(const TabletSet& set) {
+  std::vector<Tablet*> all;
+  for (const auto& tablet : set.tablets) all.push_back(tablet.get());
+  for (const auto& copy : set.copies) all.push_back(copy->tablet().get());
+  return all;
+}
+
 }  // namespace
 
 absl::Status TabletBuilder::CheckMemory(const v1::AssignTablets& assign,
@@ -71,6 +79,46 @@ absl::Status TabletBuilder::MakeDisk(const v1::AssignTablets& assign, TabletSet*
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::shared_ptr<Tablet>> TabletBuilder::Make(
+    const v1::Layout& layout, const std::shared_ptr<const LayoutRules>& rules, uint32_t number,
+    RowDisk* disk) const {
+  Tablet::Options options;
+  options.tablet = number;
+  options.limits = options_.applied_limits;
+  options.shard = options_.shard;
+  options.shard.disk = disk;
+  options.test_faults = options_.test_faults;
+  options.early_bytes = env_.early_bytes;
+  options.version_gauge =
+      env_.registry->AddGauge("cohort_ps_tablet_version", "Updates applied to a tablet.",
+                              {{"tablet", std::to_string(number)}});
+  return Tablet::Create(layout, rules, env_.pool, options);
+}
+
+absl::StatusOr<std::shared_ptr<TabletSet>> TabletBuilder::MakeCopies(
+    const v1::AssignTablets& assign) const try {
+  COHORT_ASSIGN_OR_RETURN(const std::shared_ptr<const LayoutRules> rules,
+                          LayoutRules::Create(assign.layout()));
+  COHORT_RETURN_IF_ERROR(CheckLayout(assign.layout()));
+  rules->set_rates()->Set(assign.learning_rates());
+  auto set = std::make_shared<TabletSet>();
+  set->rules = rules;
+  set->timeline = assign.timeline();
+  set->term = assign.term();
+  set->position = std::make_shared<const v1::StepPosition>(assign.position());
+  for (const v1::TabletSpec& spec : assign.layout().tablets()) {
+    if (spec.copy() != assign.ps() + 1) continue;
+    COHORT_ASSIGN_OR_RETURN(std::shared_ptr<Tablet> tablet,
+                            Make(assign.layout(), rules, spec.tablet(), nullptr));
+    tablet->BeginTimeline(assign.timeline(), assign.term(), 0, 1);
+    set->copies.push_back(
+        std::make_shared<TabletCopy>(std::move(tablet), assign.term(), /*fills=*/true));
+  }
+  return set;
+} catch (const std::bad_alloc&) {
+  return ResourceExhausted("ps:{} has not enough memory for the copies of tablets", assign.ps());
+}
+
 absl::StatusOr<std::shared_ptr<TabletSet>> TabletBuilder::Build(const v1::AssignTablets& assign,
                                                                 const Progress& progress) const
     try {
@@ -84,28 +132,22 @@ absl::StatusOr<std::shared_ptr<TabletSet>> TabletBuilder::Build(const v1::Assign
   COHORT_RETURN_IF_ERROR(MakeDisk(assign, set.get()));
   uint64_t initialized = 0;
   for (const v1::TabletSpec& spec : layout.tablets()) {
-    if (spec.ps() != assign.ps()) continue;
-    Tablet::Options options;
-    options.tablet = spec.tablet();
-    options.limits = options_.applied_limits;
-    options.shard = options_.shard;
-    options.shard.disk = set->disk.get();
-    options.test_faults = options_.test_faults;
-    options.early_bytes = env_.early_bytes;
-    options.version_gauge =
-        env_.registry->AddGauge("cohort_ps_tablet_version", "Updates applied to a tablet.",
-                                {{"tablet", std::to_string(spec.tablet())}});
-    COHORT_ASSIGN_OR_RETURN(std::unique_ptr<Tablet> tablet,
-                            Tablet::Create(layout, rules, env_.pool, options));
+    const bool is_copy = spec.copy() == assign.ps() + 1;
+    if (spec.ps() != assign.ps() && !is_copy) continue;
+    COHORT_ASSIGN_OR_RETURN(std::shared_ptr<Tablet> tablet,
+                            Make(layout, rules, spec.tablet(), set->disk.get()));
     if (assign.restore_from().empty()) {
       COHORT_RETURN_IF_ERROR(tablet->Initialize(layout));
       initialized += tablet->bytes();
       COHORT_RETURN_IF_ERROR(progress(initialized));
     }
-    set->tablets.push_back(std::move(tablet));
+    if (is_copy) {
+      set->copies.push_back(std::make_shared<TabletCopy>(std::move(tablet), 0));
+    } else {
+      set->tablets.push_back(std::move(tablet));
+    }
   }
-  std::sort(set->tablets.begin(), set->tablets.end(),
-            [](const auto& a, const auto& b) { return a->number() < b->number(); });
+  std::ranges::sort(set->tablets, {}, &Tablet::number);
   if (!assign.restore_from().empty()) {
     COHORT_RETURN_IF_ERROR(Restore(assign, set.get(), progress));
   } else if (!assign.initial_values().empty()) {
@@ -135,7 +177,8 @@ absl::Status TabletBuilder::Finish(const v1::AssignTablets& assign, uint64_t gen
   set->position = std::make_shared<const v1::StepPosition>(assign.position());
   set->AdvanceWatermark(assign.floor().watermark());
   set->rules->set_rates()->Set(assign.learning_rates());
-  for (const auto& tablet : set->tablets) {
+  for (const auto& copy : set->copies) copy->BeginTerm(assign.term());
+  for (Tablet* const tablet : AllOf(*set)) {
     tablet->BeginTimeline(assign.timeline(), assign.term(), generation,
                           std::max<uint64_t>(assign.position().open_step(), 1));
     COHORT_RETURN_IF_ERROR(tablet->Restore(assign.floor(), 0));
@@ -147,7 +190,7 @@ absl::Status TabletBuilder::ReadInitialValues(const std::string& path, const Tab
                                               const Progress& progress) const {
   uint64_t bytes = 0;
   COHORT_ASSIGN_OR_RETURN(const auto values, env_.store->OpenValues(path));
-  for (const auto& tablet : set.tablets) {
+  for (Tablet* const tablet : AllOf(set)) {
     COHORT_RETURN_IF_ERROR(tablet->Fill(
         [&](const ShardInfo& info, int slot, int64_t row, int64_t rows, std::span<uint8_t> out) {
           if (slot >= 0 && !info.slots[static_cast<size_t>(slot)].is_copy) return absl::OkStatus();
@@ -172,7 +215,7 @@ absl::Status TabletBuilder::Restore(const v1::AssignTablets& assign, TabletSet* 
   uint64_t bytes = 0;
   auto source = env_.store->Open(assign.restore_from());
   COHORT_RETURN_IF_ERROR(Annotate(source.status(), assign.restore_from()));
-  for (const auto& tablet : set->tablets) {
+  for (Tablet* const tablet : AllOf(*set)) {
     absl::Status read = tablet->Fill(
         [&](const ShardInfo& info, int slot, int64_t row, int64_t rows, std::span<uint8_t> out) {
           bytes += out.size();

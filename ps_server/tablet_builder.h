@@ -56,6 +56,9 @@ class TabletBuilder {
   // read, and of `progress`.
   absl::StatusOr<std::shared_ptr<TabletSet>> Build(const v1::AssignTablets& assign,
                                                    const Progress& progress) const;
+  // The tablets of `assign` whose copies this server has, without their state. Errors: those of
+  // Build.
+  absl::StatusOr<std::shared_ptr<TabletSet>> MakeCopies(const v1::AssignTablets& assign) const;
   // Equal for two assignments whose tablets have the same values.
   static std::string ContentsOf(const v1::AssignTablets& assign);
   // Makes built tablets those of an assignment with these contents, ready to be served to chiefs of
@@ -65,6 +68,9 @@ class TabletBuilder {
  private:
   // Makes the disk of tables if the assignment limits their memory, and this server has any.
   absl::Status MakeDisk(const v1::AssignTablets& assign, TabletSet* set) const;
+  absl::StatusOr<std::shared_ptr<Tablet>> Make(const v1::Layout& layout,
+                                               const std::shared_ptr<const LayoutRules>& rules,
+                                               uint32_t number, RowDisk* disk) const;
   absl::Status CheckMemory(const v1::AssignTablets& assign, const LayoutRules& rules) const;
   absl::Status Restore(const v1::AssignTablets& assign, TabletSet* tablets,
                        const Progress& progress) const;

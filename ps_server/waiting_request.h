@@ -6,11 +6,14 @@
 #include <memory>
 
 #include "common/tablet/push_pull_views.h"
+#include "ps_server/copies/copy_log.h"
 
 namespace cohort {
 
 // A whole request that may have to wait for its execution (ParkedRequests). It belongs to its
 // holder, who executes it once, on any thread.
+//
+//   ─(may be executed)─► Push ─(copies have it)─► Execute
 class WaitingRequest {
  public:
   virtual ~WaitingRequest() = default;
@@ -29,7 +32,10 @@ class WaitingRequest {
   // is kept for later. Error: ResourceExhausted if all requests together would hold too much; then
   // the request is to be answered at once.
   virtual absl::Status Park() = 0;
-  // Executes the request, and sends the answer.
+  // Executes its pushes, unless it has. Returns whether the answer may go, or waits for copies of
+  // tablets (docs/design/copies.md). kVoid: other servers answer for them now.
+  virtual CopyLog::Answer Push() = 0;
+  // Executes what Push has not, and sends the answer.
   virtual void Execute() = 0;
   // Tells the client of a request that waits that the server has it.
   virtual void SendLifeSign() = 0;

@@ -79,9 +79,12 @@ absl::Status JobDefinition::SetVariables(std::span<const v1::VariableSpec> varia
                                          std::string_view placement) {
   MutexLock lock(core_->mu());
   CoordinatorCore* const core = core_->get();
-  PlacementOptions options{.strategy = std::string(placement)};
+  PlacementOptions options{.strategy = std::string(placement),
+                           .copies = core->view().context.options.copies};
   for (int i = 0; i < core->view().membership.ps(); ++i) {
-    options.cores.push_back(static_cast<int>(std::max(1U, core->view().servers.hello(i).cores())));
+    const v1::PsHello& hello = core->view().servers.hello(i);
+    options.cores.push_back(static_cast<int>(std::max(1U, hello.cores())));
+    options.hosts.push_back(hello.host_id());
   }
   std::vector<v1::VariableSpec> marked(variables.begin(), variables.end());
   COHORT_RETURN_IF_ERROR(MarkWholeVariables(optimizers, marked));

@@ -12,8 +12,8 @@ namespace cohort {
 constexpr int64_t kSlowCloseUs = 3'000'000;  // most closes take milliseconds
 
 ClosingStep::ClosingStep(const CoreContext* context, Outbox* outbox, const OpenStep& open,
-                         const std::vector<StepMember>& members)
-    : context_(context), outbox_(outbox), next_(open.begin()) {
+                         const std::vector<StepMember>& members, std::set<int> servers)
+    : context_(context), outbox_(outbox), next_(open.begin()), waits_for_(std::move(servers)) {
   close_.set_step(open.begin().open_step());
   close_.set_step_try(open.step_try());
   close_.set_iteration(open.begin().iteration());
@@ -23,9 +23,6 @@ ClosingStep::ClosingStep(const CoreContext* context, Outbox* outbox, const OpenS
     v1::StepMember* const out = close_.add_members();
     out->set_closure(member.closure);
     out->set_index(member.index);
-  }
-  for (size_t ps = 0; ps < context->options.ps.size(); ++ps) {
-    waits_for_.insert(static_cast<int>(ps));
   }
   ScaleLoss(std::none_of(members.begin(), members.end(),
                          [](const StepMember& member) { return member.not_finite; }));
@@ -101,6 +98,8 @@ absl::Status ClosingStep::OnPsMessage(int ps, const v1::PsToChief& message) {
                     fmt::format("{} could not close step {}", name, close_.step()));
   }
   if (message.has_step_closed() && message.step_closed().step() == close_.step()) {
+    // An older answer says nothing of the tablets that have moved to the server since then.
+    if (promoted_.contains(ps) && !AnswersTo(close_requests_, ps, message)) return absl::OkStatus();
     waits_for_.erase(ps);
   }
   return absl::OkStatus();
@@ -130,9 +129,25 @@ void ClosingStep::OnPsReturned(int ps, const v1::PsHello& hello) {
     if (sum_requests_.contains(ps)) SumOn(ps);
     return;
   }
-  if (hello.position().open_step() > close_.step()) {
+  if (hello.position().open_step() > close_.step() && !hello.lacks_last_close()) {
     waits_for_.erase(ps);
   } else {
+    CloseOn(ps);
+  }
+}
+
+void ClosingStep::OnHomes(const std::set<int>& servers, const std::set<int>& promoted) {
+  std::erase_if(waits_for_, [&](int ps) { return !servers.contains(ps); });
+  if (!sum_requests_.empty()) {
+    // The parts of tablets that have moved are asked for again; nobody has closed the step.
+    squares_.clear();
+    sum_requests_.clear();
+    waits_for_ = servers;
+    return Sum();
+  }
+  for (const int ps : promoted) {
+    waits_for_.insert(ps);
+    promoted_.insert(ps);
     CloseOn(ps);
   }
 }

@@ -30,8 +30,9 @@ namespace cohort {
 class ClosingStep {
  public:
   // Closes the open step, which has this try and begins at `begin`, with these members.
+  // `servers`: those that answer for tablets.
   ClosingStep(const CoreContext* context, Outbox* outbox, const OpenStep& open,
-              const std::vector<StepMember>& members);
+              const std::vector<StepMember>& members, std::set<int> servers);
   // Repeats the close of an earlier chief for the servers that have missed it.
   ClosingStep(const CoreContext* context, Outbox* outbox, v1::CloseStep close,
               std::set<int> servers)
@@ -52,6 +53,9 @@ class ClosingStep {
   absl::Status OnPsMessage(int ps, const v1::PsToChief& message);
   // A server that was away has come back with its tablets: it may have missed a message.
   void OnPsReturned(int ps, const v1::PsHello& hello);
+  // Only these servers answer for tablets now, and `promoted` among them for tablets of others:
+  // they may not have closed the step.
+  void OnHomes(const std::set<int>& servers, const std::set<int>& promoted);
   // True after edge (4).
   bool closed() const { return waits_for_.empty(); }
   // Errors: DeadlineExceeded names a server that has neither answered for long, nor reported that
@@ -77,6 +81,7 @@ class ClosingStep {
   v1::CloseStep close_;
   v1::StepPosition next_;
   std::set<int> waits_for_;  // the servers that have not acknowledged
+  std::set<int> promoted_;   // those that have got tablets of others since Send
   const int64_t since_us_ = context_->now_us;
   std::map<int, uint64_t> close_requests_;  // the newest CloseStep to each server
   std::map<int, uint64_t> sum_requests_;    // SumStep to the servers that have not answered

@@ -11,7 +11,7 @@ struct GateParts {
   explicit GateParts(const v1::OptimizerSpec& optimizer, const LossScaling& loss_scaling = {})
       : parts(1, 2, {}, 0, loss_scaling),
         context(OptionsOf(parts)),
-        gate(&context, &parts.outbox, &parts.closures) {
+        gate(&context, &parts.outbox, &parts.closures, &parts.homes) {
     context.timeline = 1;
     for (int ps = 0; ps < 2; ++ps) parts.Adopt(PsTask(ps));
     v1::Layout layout;

@@ -8,6 +8,13 @@
 #include "common/base/status_proto.h"
 
 namespace cohort {
+namespace {
+
+// How long a server is away until another one answers for its tablets: a stream that only broke is
+// opened again sooner.
+constexpr int64_t kPromoteAfterUs = 100'000;
+
+}  // namespace
 
 CoordinatorCore::CoordinatorCore(CoreOptions options, CoreEffects* effects)
     : context_(std::move(options)),
@@ -16,14 +23,15 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, CoreEffects* effects)
       adoption_(&context_, &outbox_, &membership_),
       settlement_(&outbox_, context_.options.settle_interval_us, context_.options.test_faults),
       servers_(&context_, &outbox_, &membership_),
-      variables_(&context_, &outbox_, &membership_, &servers_),
-      rollback_(&context_.options, &outbox_),
+      homes_(&context_, &outbox_, &membership_, &servers_),
+      variables_(&context_, &outbox_, &membership_, &servers_, &homes_),
+      rollback_(&context_.options, &outbox_, &homes_),
       cut_(&context_.options, &outbox_),
       setup_(&context_, &outbox_, &settlement_),
       queue_(context_.options.queue_capacity, context_.options.workers.size()),
       error_(&context_, &queue_, &unfinished_),
       closures_(&context_, &outbox_, &settlement_, &queue_, &unfinished_, &error_),
-      steps_(&context_, &outbox_, &closures_),
+      steps_(&context_, &outbox_, &closures_, &homes_),
       scheduler_(&context_, &outbox_, &settlement_, &closures_),
       dispatcher_({.context = &context_,
                    .outbox = &outbox_,
@@ -50,8 +58,8 @@ void CoordinatorCore::Enter(absl::StatusOr<Phase> phase) {
 }
 
 DispatchGate CoordinatorCore::Gate() const {
-  return {.open = phase() == Phase::kReady && served() && !end_.begun() && view_.all_ps_there() &&
-                  !rollback_.active(),
+  return {.open = phase() == Phase::kReady && served() && !end_.begun() && homes_.there() &&
+                  homes_.steady() && !rollback_.active(),
           .training = steps_.sync() ? !paused_ || !steps_.open().empty()
                                     : !paused_ && !cut_.holds_dispatch(),
           .ids_end = std::min(scheduler_.durable_end(),
@@ -60,6 +68,10 @@ DispatchGate CoordinatorCore::Gate() const {
 
 void CoordinatorCore::Advance() {
   if (phase() == Phase::kFailed) return;
+  AdvanceHomes();
+  if (phase() == Phase::kReady && served() && !rollback_.active() && !end_.begun()) {
+    homes_.Fill(variables_.layout(), steps_.open().begin(), steps_.rates().rates());
+  }
   steps_.Advance(scheduler_.next_place(), rollback_.active());
   AdvanceCut();
   // A watermark must not overtake a close.
@@ -83,6 +95,10 @@ void CoordinatorCore::Tick(int64_t now_us) {
   membership_.Tick(context_.now_us);
   journal_watch_.Tick(outbox_.next_record() - 1, context_.now_us);
   Enter(adoption_.Advance());
+  // Another server can take over at once, and a primary that lives can answer nothing without it.
+  for (const int ps : servers_.AwayFor(kPromoteAfterUs)) {
+    if (served() && homes_.Survives(ps)) LosePs(ps, membership_.member(PsTask(ps)).why_down);
+  }
   for (const int ps : servers_.Lost()) {
     if (served()) LosePs(ps, membership_.member(PsTask(ps)).why_down);
   }
@@ -99,6 +115,11 @@ void CoordinatorCore::Tick(int64_t now_us) {
 
 void CoordinatorCore::LosePs(int ps, const std::string& why) {
   absl::Status error = servers_.LostError(ps, why);
+  if (served() && homes_.replicated()) {
+    if (!context_.options.test_faults.promotes_filling) homes_.DropFill(ps);
+    if (!homes_.Involves(ps)) return;
+    if (homes_.Survives(ps)) return Replace(ps, error);
+  }
   cut_.LoseServer(error);
   rollback_.Fail(error);
   if (!served()) return;
@@ -106,6 +127,24 @@ void CoordinatorCore::LosePs(int ps, const std::string& why) {
   variables_.StopServing();
   dispatcher_.Fail(std::move(error));
   steps_.LoseServer();
+}
+
+void CoordinatorCore::Replace(int ps, const absl::Status& error) {
+  Count(&ClusterCounters::ps_lost);
+  ++counters_.replaced;
+  outbox_.effects()->Note("server_replaced", std::string(error.message()));
+  if (homes_.IsPrimary(ps)) cut_.LoseServer(error);
+  homes_.Lose(ps);
+  steps_.OnPsReplaced(ps);
+}
+
+void CoordinatorCore::AdvanceHomes() {
+  const auto promoted = homes_.TakeMoved();
+  if (!promoted.has_value()) return;
+  steps_.OnHomes(*promoted);
+  for (int i = 0; i < membership_.workers(); ++i) variables_.SendRoutes(i);
+  // A server may have missed a watermark while its tablets changed.
+  settlement_.PublishAgain();
 }
 
 void CoordinatorCore::CheckStranded() {
@@ -142,7 +181,8 @@ void CoordinatorCore::OnDisconnected(Task task, const std::string& why) {
   if (task.role == Role::kPs) {
     servers_.OnDown(task.index);
     const absl::Status lost = servers_.LostError(task.index, why);
-    cut_.LoseServer(lost);
+    if (!served() || homes_.IsPrimary(task.index)) cut_.LoseServer(lost);
+    if (served() && !context_.options.test_faults.promotes_filling) homes_.DropFill(task.index);
     rollback_.Fail(lost);
     return;
   }
@@ -183,6 +223,7 @@ void CoordinatorCore::OnPsAdopted(int ps, const v1::PsHello& hello, bool reborn)
   servers_.OnHello(ps, hello);
   if (reborn) LosePs(ps, "it has come back without its tablets, as a new process");
   // The server may have missed a watermark while it was away.
+  if (served()) homes_.OnPsAdopted(ps);
   if (served()) servers_.SendWatermark(ps, settlement_.durable_watermark());
   if (served() && !reborn) steps_.OnPsReturned(ps, hello);
 }
@@ -302,6 +343,11 @@ void CoordinatorCore::OnPsMessage(int ps, const v1::PsToChief& message) {
     if (rollback_.TakeDone()) OnRolledBack();
     return;
   }
+  if (message.has_copy_lost()) {
+    if (served()) homes_.LoseCopy(message.copy_lost().tablet(), message.copy_lost().term());
+    return;
+  }
+  if (homes_.OnPsMessage(ps, message)) return;
   cut_.OnPsMessage(ps, message, context_.now_us);
 }
 
@@ -363,6 +409,7 @@ void CoordinatorCore::OnJournaled(const absl::StatusOr<uint64_t>& durable) {
   settlement_.OnJournaled(record);
   if (rollback_.OnJournaled(record, context_.now_us)) RaiseTimeline();
   cut_.OnJournaled(record);
+  homes_.OnJournaled(record);
   steps_.OnJournaled(record);
   scheduler_.OnJournaled(record);
 }
@@ -448,7 +495,8 @@ void CoordinatorCore::AdvanceCut() {
   const size_t in_flight = steps_.sync() ? 0 : queue_.training_in_flight();
   if (in_flight > 0 && std::exchange(recall_due_, false)) dispatcher_.Recall();
   if (!cut_.drained(in_flight, context_.now_us)) return;
-  if (!view_.all_ps_there()) {
+  if (!homes_.steady()) return;
+  if (!homes_.there()) {
     absl::Status missing = Unavailable("{}", view_.WaitingFor());
     SetFailure(&missing, {.role = "ps", .retryable = true});
     cut_.Abandon(missing);
@@ -456,7 +504,7 @@ void CoordinatorCore::AdvanceCut() {
   }
   v1::Manifest manifest = cut_.manifest();
   FillCut(&manifest);
-  cut_.Snapshot(std::move(manifest), context_.now_us);
+  cut_.Snapshot(std::move(manifest), homes_.primaries(), context_.now_us);
 }
 
 void CoordinatorCore::FillCut(v1::Manifest* manifest) const {

@@ -15,6 +15,7 @@
 #include "chief/core/core_view.h"
 #include "chief/core/cut.h"
 #include "chief/core/dispatcher.h"
+#include "chief/core/homes.h"
 #include "chief/core/job_end.h"
 #include "chief/core/job_error.h"
 #include "chief/core/journal_watch.h"
@@ -168,6 +169,9 @@ class CoordinatorCore {
   void OnPsUnreachable(int worker, const v1::PsUnreachable& report);
   void SetUpWorker(int worker);
   void LosePs(int ps, const std::string& why);
+  // Other servers have copies of the tablets of a lost one.
+  void Replace(int ps, const absl::Status& error);
+  void AdvanceHomes();
   void CheckStranded();
   DispatchGate Gate() const;
   void AdvanceCut();
@@ -192,6 +196,7 @@ class CoordinatorCore {
   ClusterAdoption adoption_;       // the phases up to kReady
   Settlement settlement_;          // settled ids, metrics, epochs
   Servers servers_;                // hellos, terms and grace of the servers
+  Homes homes_;                    // which server has which tablet
   ServedVariables variables_;      // layout, timeline, whether they are served
   Rollback rollback_;              // the walk to an older state
   Cut cut_;                        // the walk to a checkpoint
@@ -218,6 +223,7 @@ class CoordinatorCore {
                        .membership = membership_,
                        .settlement = settlement_,
                        .servers = servers_,
+                       .homes = homes_,
                        .variables = variables_,
                        .rollback = rollback_,
                        .cut = cut_,

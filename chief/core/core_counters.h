@@ -74,6 +74,7 @@ struct CutCounters {
 struct ClusterCounters {
   uint64_t workers_lost = 0;
   uint64_t ps_lost = 0;
+  uint64_t replaced = 0;  // servers of this chief whose tablets others took: no rollback
   // Completed rollbacks to a checkpoint or to the initial state, without the first assignment.
   uint64_t rollbacks = 0;
   uint64_t chief_restarts = 0;

@@ -7,10 +7,12 @@
 
 #include "chief/core/core_context.h"
 #include "chief/core/core_test_world.h"
+#include "chief/core/homes.h"
 #include "chief/core/membership.h"
 #include "chief/core/open_closures.h"
 #include "chief/core/outbox.h"
 #include "chief/core/recovery.h"
+#include "chief/core/servers.h"
 #include "chief/core/settlement.h"
 #include "chief/core/worker_setup.h"
 
@@ -25,6 +27,8 @@ struct CoreParts {
         context(OptionsWith(world.options, mode, pull_ahead, loss_scaling, ring)),
         outbox(&world),
         membership(&context.options, &outbox),
+        servers(&context, &outbox, &membership),
+        homes(&context, &outbox, &membership, &servers),
         settlement(&outbox, 50'000),
         setup(&context, &outbox, &settlement),
         queue(context.options.queue_capacity, context.options.workers.size()),
@@ -36,6 +40,18 @@ struct CoreParts {
     context.era = EraOf(1, 1);
     outbox.SetGeneration(1);
     settlement.Reset(1, 1, {});
+    homes.Assign(OneTabletEach(ps), 1);
+  }
+
+  // A layout with a tablet on each server.
+  static v1::Layout OneTabletEach(int ps) {
+    v1::Layout layout;
+    for (uint32_t i = 0; i < static_cast<uint32_t>(ps); ++i) {
+      v1::TabletSpec* const tablet = layout.add_tablets();
+      tablet->set_tablet(i);
+      tablet->set_ps(i);
+    }
+    return layout;
   }
 
   static CoreOptions OptionsWith(CoreOptions options, const ModeSettings& mode, uint32_t pull_ahead,
@@ -85,6 +101,8 @@ struct CoreParts {
   CoreContext context;
   Outbox outbox;
   Membership membership;
+  Servers servers;
+  Homes homes;
   Settlement settlement;
   WorkerSetup setup;
   ClosureQueue queue;

@@ -37,6 +37,7 @@ struct CoreState {
   std::vector<TaskReport> worker_reports;  // by index
   std::vector<TaskReport> server_reports;
   ModeSettings mode;
+  size_t tablets_alone = 0;  // that have no copy, and should
 
   // Counted since this chief started, except lost tasks, rollbacks and restarts: those cover the
   // whole job.

@@ -38,6 +38,7 @@ CoreState CoreView::State() const {
     if (task.role == Role::kPs) state.servers.push_back(reports.back().connected);
   }
   state.mode = steps.mode().settings();
+  state.tablets_alone = homes.alone();
   state.counters = counters();
   state.journal_refusals = journal.refusals();
   state.journal_stalled_seconds = static_cast<double>(journal.stalled_us()) / 1e6;
@@ -55,10 +56,12 @@ std::string CoreView::WaitingFor() const {
   if (p == CorePhase::kTaking || p == CorePhase::kReading || p == CorePhase::kStarting) {
     return "waiting for the journal";
   }
-  if (p == CorePhase::kProbing || p == CorePhase::kAdopting || !all_ps_there()) {
+  if (p == CorePhase::kProbing || p == CorePhase::kAdopting ||
+      (served() ? !homes.there() : !all_ps_there())) {
     const std::string missing = membership.Missing(context.now_us);
     return "waiting for " + (missing.empty() ? "the cluster" : missing);
   }
+  if (served() && !homes.steady()) return homes.Waiting();
   if (rollback.active()) return "waiting for the parameter servers to load their tablets";
   const bool no_worker = closures.queue().size() > 0 && ready_workers() == 0;
   std::string workers = no_worker ? membership.Missing(context.now_us) : "";

@@ -9,6 +9,7 @@
 #include "chief/core/core_state.h"
 #include "chief/core/cut.h"
 #include "chief/core/dispatcher.h"
+#include "chief/core/homes.h"
 #include "chief/core/job_end.h"
 #include "chief/core/job_error.h"
 #include "chief/core/journal_watch.h"
@@ -32,6 +33,7 @@ struct CoreView {
   const Membership& membership;
   const Settlement& settlement;  // epoch, steps, metrics
   const Servers& servers;
+  const Homes& homes;
   const ServedVariables& variables;
   const Rollback& rollback;
   const Cut& cut;

@@ -55,7 +55,7 @@ std::string Cut::Base() const {
   return full ? "" : committed_;
 }
 
-void Cut::Snapshot(v1::Manifest manifest, int64_t now_us) {
+void Cut::Snapshot(v1::Manifest manifest, const std::set<int>& servers, int64_t now_us) {
   manifest_ = std::move(manifest);
   Enter(State::kSnapshotting, now_us, options_->snapshot_deadline_us);
   v1::ChiefToPs message;
@@ -67,7 +67,9 @@ void Cut::Snapshot(v1::Manifest manifest, int64_t now_us) {
   message.mutable_snapshot()->set_increments(options_->full_every > 1);
   message.mutable_snapshot()->set_averages(manifest_.finished() && options_->ends_with_averages);
   for (size_t i = 0; i < requests_.size(); ++i) {
-    requests_[i] = outbox_->AskPs(static_cast<int>(i), message);
+    const bool asked = servers.contains(static_cast<int>(i));
+    taken_[i] = written_[i] = !asked;
+    if (asked) requests_[i] = outbox_->AskPs(static_cast<int>(i), message);
   }
   progress_.assign(requests_.size(), ProgressWatch(now_us));
 }

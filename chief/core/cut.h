@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,8 +70,8 @@ class Cut {
   // The manifest with the fields that the cut knows. The caller adds the step, the epoch, the
   // layout and the chief's part.
   const v1::Manifest& manifest() const { return manifest_; }
-  // Edge (2).
-  void Snapshot(v1::Manifest manifest, int64_t now_us);
+  // Edge (2). `servers`: those that answer for tablets.
+  void Snapshot(v1::Manifest manifest, const std::set<int>& servers, int64_t now_us);
   // Takes an answer of a server. Returns true if the message belongs to this cut.
   bool OnPsMessage(int ps, const v1::PsToChief& message, int64_t now_us);
   // Edge (5) or (7). Returns true for edge (5). `path` is the manifest's file.

@@ -22,7 +22,7 @@ struct Cutting : CoreParts {
   // Begins a cut, and asks the servers for their snapshots.
   void Snapshot(bool finished = false) {
     cut.Begin(finished, /*timeline=*/1, context.now_us);
-    cut.Snapshot(cut.manifest(), context.now_us);
+    cut.Snapshot(cut.manifest(), {0, 1}, context.now_us);
   }
   v1::PsToChief AnswerOf(int ps) {
     v1::PsToChief answer;
@@ -113,7 +113,7 @@ TEST_CASE("a manifest is small although a straggler held the watermark for long"
     if (!under_way(id)) finished.push_back(id);
   }
   SetFinished(finished, manifest.mutable_chief());
-  c.cut.Snapshot(std::move(manifest), c.context.now_us);
+  c.cut.Snapshot(std::move(manifest), {0, 1}, c.context.now_us);
   for (int ps = 0; ps < 2; ++ps) {
     v1::PsToChief answer = c.AnswerOf(ps);
     answer.mutable_snapshot_taken()->set_cut(c.cut.number());
@@ -134,7 +134,7 @@ TEST_CASE("the last snapshot has averages, unless the job ends with other weight
   options.ends_with_averages = ends_with_averages;
   Cut cut(&options, &c.outbox);
   cut.Begin(finished, /*timeline=*/1, c.context.now_us);
-  cut.Snapshot(cut.manifest(), c.context.now_us);
+  cut.Snapshot(cut.manifest(), {0, 1}, c.context.now_us);
   CHECK(c.sent_to_ps(0)[0].snapshot().averages() == (finished && ends_with_averages));
 }
 
@@ -146,7 +146,7 @@ TEST_CASE("a cut names the last committed checkpoint as its base, and each n-th 
   // Returns the base that the servers are asked for. `increment`: server 1 writes one.
   const auto take = [&](bool commits, bool increment, bool finished = false) {
     cut.Begin(finished, /*timeline=*/1, c.context.now_us);
-    cut.Snapshot(cut.manifest(), c.context.now_us);
+    cut.Snapshot(cut.manifest(), {0, 1}, c.context.now_us);
     const v1::TakeSnapshot asked = c.sent_to_ps(0).back().snapshot();
     CHECK(asked.increments());
     for (int ps = 0; ps < 2; ++ps) {

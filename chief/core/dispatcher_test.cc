@@ -46,7 +46,7 @@ struct Dispatching : CoreParts {
   const std::deque<uint64_t>& InFlight(int worker) { return closures.queue().InFlightOn(worker); }
 
   DispatchGate gate{.open = true, .training = true, .ids_end = 1000};
-  Steps steps{&context, &outbox, &closures};
+  Steps steps{&context, &outbox, &closures, &homes};
   Dispatcher dispatcher;
 };
 

@@ -71,6 +71,8 @@ struct JobSettings : ModeSettings {
   // gradients of synchronous steps among themselves, if each of them has a closure of the step.
   bool ring = false;
   bool hashed_rows = false;  // the partitioner shares rows by hash
+  // Each tablet has a copy on another server (docs/design/copies.md).
+  bool copies = false;
   // How many of its own steps ahead a worker may pull the values of a step. Mode async only.
   uint32_t pull_ahead = 0;
   // Workers keep copies of rows (common/exchange/hot_rows.h), which synchronous steps do not read.

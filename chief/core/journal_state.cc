@@ -71,6 +71,7 @@ absl::Status JournalState::OnRollback(const v1::Rollback& rollback) {
   settled_below_ = settle_record_ = 0;
   MoveMode(v1::ChiefCut());
   state_.history.clear();
+  state_.homes.reset();
   state_.rates = RatesAfterRollback(v1::LearningRates(), state_.rates);
   if (rollback.manifest().empty()) return absl::OkStatus();
   const absl::StatusOr<v1::Manifest> manifest = read_manifest_(rollback.manifest());
@@ -175,6 +176,9 @@ absl::Status JournalState::Apply(const v1::JournalRecord& record) {
     case v1::JournalRecord::kLearningRates:
       state_.rates = record.learning_rates();
       break;
+    case v1::JournalRecord::kHomes:
+      state_.homes = record.homes();
+      break;
     case v1::JournalRecord::kBase:
       OnBase(record.base());
       break;
@@ -235,6 +239,7 @@ std::optional<v1::JournalRecord> JournalState::Base() const {
   base->set_steps(state_.steps);
   if (state_.mode.has_value()) *base->mutable_mode() = *state_.mode;
   if (state_.rates.rates_size() > 0) *base->mutable_learning_rates() = state_.rates;
+  if (state_.homes.has_value()) *base->mutable_homes() = *state_.homes;
   base->mutable_history()->Add(state_.history.begin(), state_.history.end());
   state_.readers.Fill(base->mutable_readers());
   return record;
@@ -259,6 +264,7 @@ void JournalState::OnBase(const v1::JournalBase& base) {
   state.readers.Add(base.readers());
   if (base.has_mode()) state.mode = base.mode();
   state.rates = base.learning_rates();
+  if (base.has_homes()) state.homes = base.homes();
   state.history.assign(base.history().begin(), base.history().end());
   state_ = std::move(state);
   generation_ = base.generation();

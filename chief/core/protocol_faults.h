@@ -18,6 +18,8 @@ struct ProtocolFaults {
   bool changes_mode_early = false;      // Steps: while closures of the old mode run
   bool changes_mode_unsettled = false;  // ModeSwitch: before the journal has their results
   bool forgets_mode = false;            // ModeSwitch: a restarted chief returns to the job file's
+  // Copies of tablets.
+  bool promotes_filling = false;  // Homes: a copy that is not complete takes over
   // Storage.
   bool commits_failed_files = false;  // Cut: although a server could not write its file
   bool ignores_progress = false;      // Cut: the deadline for files is on the whole time

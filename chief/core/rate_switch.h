@@ -47,6 +47,8 @@ class RateSwitch {
   absl::Status OnPsMessage(int ps, const v1::PsToChief& message);
   // A server that was away has come back with its tablets: it may have missed the rates.
   void OnPsReturned(int ps);
+  // A server is lost, and others have its tablets.
+  void OnPsReplaced(int ps) { requests_.erase(ps); }
   // A restarted chief continues with the rates of the journal.
   void TakeOver(const v1::LearningRates& rates) { rates_ = rates; }
   // The former chief may have died before the servers had them.

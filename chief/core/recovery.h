@@ -39,6 +39,7 @@ struct Recovered {
   v1::JobCounters counters;
   std::optional<v1::ModeChange> mode;  // the last change of the mode by a user
   v1::LearningRates rates;
+  std::optional<v1::TabletHomes> homes;  // nullopt: as the last rollback has assigned the tablets
   std::vector<v1::EpochRecord> history;  // the epochs that ended since the last rollback
 };
 

@@ -64,6 +64,7 @@ bool Rollback::OnJournaled(uint64_t record, int64_t now_us) {
   if (target_.chief.has_learning_rates()) {
     *assign->mutable_learning_rates() = target_.chief.learning_rates();
   }
+  homes_->Assign(layout_, target_.term);
   requests_.assign(options_->ps.size(), 0);
   assign->set_table_memory_bytes(options_->table_memory_bytes);
   assign->set_table_directory(options_->table_directory);
@@ -77,7 +78,7 @@ bool Rollback::OnJournaled(uint64_t record, int64_t now_us) {
 }
 
 bool Rollback::OnPsMessage(int ps, const v1::PsToChief& message, int64_t now_us) {
-  if (state_ != State::kAssigning) return false;
+  if (state_ != State::kAssigning && state_ != State::kTakingHomes) return false;
   uint64_t& request = requests_[static_cast<size_t>(ps)];
   if (message.request() == 0 || message.request() != request) return false;
   if (message.has_progress()) {
@@ -88,6 +89,13 @@ bool Rollback::OnPsMessage(int ps, const v1::PsToChief& message, int64_t now_us)
   const absl::Status status = StatusFromProto(message.status());
   if (!status.ok()) {
     Fail(Annotate(status, name));
+    return true;
+  }
+  if (state_ == State::kTakingHomes) {
+    request = 0;
+    if (!AllAnswered()) return true;
+    state_ = State::kIdle;
+    done_ = true;
     return true;
   }
   if (!message.has_assigned() || message.assigned().timeline() != target_.timeline) {
@@ -101,11 +109,26 @@ bool Rollback::OnPsMessage(int ps, const v1::PsToChief& message, int64_t now_us)
     return true;
   }
   request = 0;
-  if (std::all_of(requests_.begin(), requests_.end(), [](uint64_t r) { return r == 0; })) {
+  if (!AllAnswered()) return true;
+  if (homes_->replicated()) {
+    TellHomes(now_us);
+  } else {
     state_ = State::kIdle;
     done_ = true;
   }
   return true;
+}
+
+bool Rollback::AllAnswered() const {
+  return std::all_of(requests_.begin(), requests_.end(), [](uint64_t r) { return r == 0; });
+}
+
+void Rollback::TellHomes(int64_t now_us) {
+  state_ = State::kTakingHomes;
+  progress_.assign(requests_.size(), ProgressWatch(now_us));
+  for (size_t i = 0; i < requests_.size(); ++i) {
+    requests_[i] = outbox_->AskPs(static_cast<int>(i), homes_->MessageFor(static_cast<int>(i)));
+  }
 }
 
 void Rollback::Tick(int64_t now_us) {
@@ -113,7 +136,8 @@ void Rollback::Tick(int64_t now_us) {
     return Fail(DeadlineExceeded("assigning the tablets: the journal did not answer in {} s",
                                  options_->assign_deadline_us / 1'000'000));
   }
-  for (size_t i = 0; state_ == State::kAssigning && i < requests_.size(); ++i) {
+  const bool waits = state_ == State::kAssigning || state_ == State::kTakingHomes;
+  for (size_t i = 0; waits && active() && i < requests_.size(); ++i) {
     if (requests_[i] == 0 || now_us - progress_[i].moved_us() < options_->assign_deadline_us) {
       continue;
     }

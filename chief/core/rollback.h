@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "chief/core/homes.h"
 #include "chief/core/outbox.h"
 #include "chief/core/progress_watch.h"
 
@@ -29,19 +30,21 @@ struct RollbackTarget {
 
 // Restores the state of a cut, or the initial state of the job, on all servers.
 //
-//   kIdle ─(1)─► kJournaling ─(2)─► kAssigning ─(3)─► kIdle, done
-//                    └───────(4)────────┴───────────► kIdle, failed
+//   kIdle ─(1)─► kJournaling ─(2)─► kAssigning ─(3)─► kTakingHomes ─(4)─► kIdle, done
+//                    └───────(5)────────┴──────────────────┴────────────► kIdle, failed
 //
 // (1) Begin writes a Rollback record with the new timeline. (2) The record is durable: the chief
 // sends AssignTablets to every ps, with the cut (or the file of initial values), the new timeline
-// and term, and the ids that count as settled. (3) All servers have answered. (4) A ps is lost or
-// answers with an error, or makes no progress for as long as the deadline. The client repeats a
-// failed rollback at a higher timeline.
+// and term, and the ids that count as settled. (3) All servers have answered. (4) So they have when
+// the chief told them where copies of tablets are; without copies it tells nothing. (5) A ps is
+// lost or answers with an error, or makes no progress for as long as the deadline. The client
+// repeats a failed rollback at a higher timeline.
 class Rollback {
  public:
-  enum class State : uint8_t { kIdle, kJournaling, kAssigning };
+  enum class State : uint8_t { kIdle, kJournaling, kAssigning, kTakingHomes };
 
-  Rollback(const CoreOptions* options, Outbox* outbox) : options_(options), outbox_(outbox) {}
+  Rollback(const CoreOptions* options, Outbox* outbox, Homes* homes)
+      : options_(options), outbox_(outbox), homes_(homes) {}
 
   State state() const { return state_; }
   bool active() const { return state_ != State::kIdle; }
@@ -59,12 +62,16 @@ class Rollback {
   bool OnPsMessage(int ps, const v1::PsToChief& message, int64_t now_us);
   void Tick(int64_t now_us);
   void Fail(const absl::Status& why);
-  // Returns true once after edge (3).
+  // Returns true once after edge (4).
   bool TakeDone() { return std::exchange(done_, false); }
 
  private:
+  bool AllAnswered() const;
+  void TellHomes(int64_t now_us);
+
   const CoreOptions* const options_;
   Outbox* const outbox_;
+  Homes* const homes_;
   State state_ = State::kIdle;
   bool done_ = false;
   bool holds_settlement_ = false;

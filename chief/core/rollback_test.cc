@@ -15,7 +15,7 @@ using testing::Contains;
 // Two servers that are adopted, and a rollback to cut 3 at the new timeline 2.
 struct RollingBack : CoreParts {
   explicit RollingBack(const std::string& manifest = "path")
-      : CoreParts(1, 2), options(context.options), rollback(&options, &outbox) {
+      : CoreParts(1, 2), options(context.options), rollback(&options, &outbox, &homes) {
     options.initial_values = "values";
     Adopt(PsTask(0));
     Adopt(PsTask(1));

@@ -7,11 +7,20 @@
 #include "common/base/status.h"
 
 namespace cohort {
+namespace {
+
+bool HasCopies(const v1::Layout& layout) {
+  return std::ranges::any_of(layout.tablets(),
+                             [](const v1::TabletSpec& tablet) { return tablet.copy() > 0; });
+}
+
+}  // namespace
 
 void ServedVariables::Restore(const Recovered& recovered) {
   last_timeline_ = recovered.timeline;
   began_from_ = recovered.began_from;
   journal_hash_ = recovered.layout_hash;
+  homes_->Restore(recovered.homes);
 }
 
 void ServedVariables::SetLayout(v1::Layout layout, uint64_t layout_hash) {
@@ -38,7 +47,12 @@ bool ServedVariables::CanResume() const {
   return has_layout_ && context_->timeline > 0 && journal_hash_ == layout_hash_ &&
          membership_->all(Role::kPs, Link::kAdopted) &&
          worker_timeline_ <= context_->timeline &&  // otherwise the workers know another journal
-         servers_->Have(layout_);
+         (HasCopies(layout_) ? homes_->CanResume(layout_) : servers_->Have(layout_));
+}
+
+void ServedVariables::Resume() {
+  homes_->Resume(layout_);
+  served_ = was_served_ = true;
 }
 
 absl::StatusOr<RollbackTarget> ServedVariables::PlanRollback(const v1::Manifest* manifest,

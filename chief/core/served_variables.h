@@ -8,6 +8,7 @@
 #include <string>
 
 #include "chief/core/core_context.h"
+#include "chief/core/homes.h"
 #include "chief/core/membership.h"
 #include "chief/core/outbox.h"
 #include "chief/core/recovery.h"
@@ -30,8 +31,12 @@ namespace cohort {
 class ServedVariables {
  public:
   ServedVariables(const CoreContext* context, const Outbox* outbox, const Membership* membership,
-                  Servers* servers)
-      : context_(context), outbox_(outbox), membership_(membership), servers_(servers) {}
+                  Servers* servers, Homes* homes)
+      : context_(context),
+        outbox_(outbox),
+        membership_(membership),
+        servers_(servers),
+        homes_(homes) {}
 
   // Takes over the state that the journal describes.
   void Restore(const Recovered& recovered);
@@ -46,7 +51,7 @@ class ServedVariables {
   // True if edge (1) is possible.
   bool CanResume() const;
   // Edges (1), (2), (4), (5).
-  void Resume() { served_ = was_served_ = true; }
+  void Resume();
   void StopServing() { served_ = false; }
   void OnTimelineRaised(const RollbackTarget& target);
   void OnAssigned(const RollbackTarget& target);
@@ -57,7 +62,7 @@ class ServedVariables {
                                               uint64_t reserved_end);
 
   void SendRoutes(int worker) const {
-    if (served_) servers_->SendRoutes(worker, layout_);
+    if (served_) homes_->SendRoutes(worker, layout_);
   }
 
   bool served() const { return served_; }
@@ -72,6 +77,7 @@ class ServedVariables {
   const Outbox* const outbox_;
   const Membership* const membership_;
   Servers* const servers_;
+  Homes* const homes_;
   bool served_ = false;
   bool was_served_ = false;  // in this incarnation, so the next assignment is a rollback
   bool has_layout_ = false;

@@ -14,15 +14,16 @@ void Servers::OnHello(int ps, const v1::PsHello& hello) {
 }
 
 std::vector<int> Servers::Lost() const {
-  const int64_t grace_us = MicrosFromSeconds(context_->options.server_grace_s);
-  std::vector<int> lost;
+  return AwayFor(MicrosFromSeconds(context_->options.server_grace_s));
+}
+
+std::vector<int> Servers::AwayFor(int64_t us) const {
+  std::vector<int> away;
   for (size_t i = 0; i < servers_.size(); ++i) {
     const int64_t since_us = servers_[i].down_since_us;
-    if (since_us >= 0 && context_->now_us - since_us >= grace_us) {
-      lost.push_back(static_cast<int>(i));
-    }
+    if (since_us >= 0 && context_->now_us - since_us >= us) away.push_back(static_cast<int>(i));
   }
-  return lost;
+  return away;
 }
 
 absl::Status Servers::LostError(int ps, const std::string& why) const {
@@ -66,31 +67,16 @@ bool Servers::Have(const v1::Layout& layout) const {
   return true;
 }
 
-void Servers::SendRoutes(int worker, const v1::Layout& layout) const {
-  if (!membership_->adopted(WorkerTask(worker))) return;
-  v1::ChiefToWorker message;
-  v1::Routes* const routes = message.mutable_routes();
-  *routes->mutable_layout() = layout;
-  routes->set_timeline(context_->timeline);
-  uint32_t tablets = 0;
-  for (const v1::TabletSpec& tablet : layout.tablets()) {
-    tablets = std::max(tablets, tablet.tablet() + 1);
-  }
-  routes->mutable_terms()->Resize(static_cast<int>(tablets), 0);
-  for (const v1::TabletSpec& tablet : layout.tablets()) {
-    routes->set_terms(static_cast<int>(tablet.tablet()), servers_[tablet.ps()].term);
-  }
-  for (size_t i = 0; i < servers_.size(); ++i) {
-    const v1::PsHello& hello = servers_[i].hello;
-    v1::PsRoute* const route = routes->add_servers();
-    route->set_ps(static_cast<uint32_t>(i));
-    route->set_address(context_->options.ps[i]);
-    route->set_unix_socket(hello.unix_socket());
-    route->set_host_id(hello.host_id());
-    route->set_incarnation(hello.incarnation());
-    route->set_compact(ProtocolVersion::Of(hello) >= kCompactProtocol);
-  }
-  outbox_->ToWorker(worker, std::move(message));
+v1::PsRoute Servers::RouteOf(int ps) const {
+  const v1::PsHello& hello = servers_[static_cast<size_t>(ps)].hello;
+  v1::PsRoute route;
+  route.set_ps(static_cast<uint32_t>(ps));
+  route.set_address(context_->options.ps[static_cast<size_t>(ps)]);
+  route.set_unix_socket(hello.unix_socket());
+  route.set_host_id(hello.host_id());
+  route.set_incarnation(hello.incarnation());
+  route.set_compact(ProtocolVersion::Of(hello) >= kCompactProtocol);
+  return route;
 }
 
 std::vector<uint32_t> Servers::SharingMemory() const {

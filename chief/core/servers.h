@@ -34,6 +34,8 @@ class Servers {
   void OnHello(int ps, const v1::PsHello& hello);
   // Edge (3): the servers that are away for longer than the grace.
   std::vector<int> Lost() const;
+  // Those that are away for at least as long.
+  std::vector<int> AwayFor(int64_t us) const;
   // Returns the error of a lost server.
   absl::Status LostError(int ps, const std::string& why) const;
 
@@ -47,8 +49,8 @@ class Servers {
 
   // By server: how many servers share its memory: that of its host, or of a control group there.
   std::vector<uint32_t> SharingMemory() const;
-  // Sends the places of the tablets to a worker that is adopted.
-  void SendRoutes(int worker, const v1::Layout& layout) const;
+  // Where a server is.
+  v1::PsRoute RouteOf(int ps) const;
   // Publishes the durable watermark to one server, or to all that are adopted.
   void SendWatermark(int ps, uint64_t watermark) const;
   void PublishWatermark(uint64_t watermark) const;

@@ -12,10 +12,7 @@ namespace {
 
 // Two servers with one tablet each.
 struct Serving : CoreParts {
-  Serving()
-      : CoreParts(1, 2),
-        servers(&context, &outbox, &membership),
-        variables(&context, &outbox, &membership, &servers) {
+  Serving() : CoreParts(1, 2), variables(&context, &outbox, &membership, &servers, &homes) {
     for (uint32_t i = 0; i < 2; ++i) {
       v1::TabletSpec* const tablet = layout.add_tablets();
       tablet->set_tablet(i);
@@ -35,7 +32,6 @@ struct Serving : CoreParts {
     return hello;
   }
   v1::Layout layout;
-  Servers servers;
   ServedVariables variables;
 };
 
@@ -54,10 +50,11 @@ TEST_CASE("a server is lost when it is away for longer than the grace") {
 
 TEST_CASE("routes name each tablet's term and each server's address") {
   Serving s;
-  s.servers.SendRoutes(0, s.layout);
+  s.homes.Assign(s.layout, 4);
+  s.homes.SendRoutes(0, s.layout);
   CHECK(s.sent(0).empty());  // the worker is not adopted
   s.Adopt(WorkerTask(0));
-  s.servers.SendRoutes(0, s.layout);
+  s.homes.SendRoutes(0, s.layout);
   REQUIRE(s.sent(0).size() == 1);
   CHECK(s.sent(0)[0].routes().terms(1) == 4);
   CHECK(s.sent(0)[0].routes().servers(1).address() == "p1:1");

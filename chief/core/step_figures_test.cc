@@ -21,7 +21,11 @@ struct Stepping {
         queue(1000, 1),
         error(&context, &queue, &unfinished),
         closures(&context, &outbox, &settlement, &queue, &unfinished, &error),
-        steps(&context, &outbox, &closures) {
+        membership(&context.options, &outbox),
+        servers(&context, &outbox, &membership),
+        homes(&context, &outbox, &membership, &servers),
+        steps(&context, &outbox, &closures, &homes) {
+    homes.Assign(CoreParts::OneTabletEach(static_cast<int>(context.options.ps.size())), 1);
     outbox.SetGeneration(1);
     settlement.Reset(1, 1, {});
   }
@@ -47,6 +51,9 @@ struct Stepping {
   UnfinishedClosures unfinished;
   JobError error;
   OpenClosures closures;
+  Membership membership;
+  Servers servers;
+  Homes homes;
   Steps steps;
 };
 

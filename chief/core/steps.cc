@@ -10,10 +10,11 @@
 
 namespace cohort {
 
-Steps::Steps(const CoreContext* context, Outbox* outbox, OpenClosures* closures)
+Steps::Steps(const CoreContext* context, Outbox* outbox, OpenClosures* closures, const Homes* homes)
     : context_(context),
       outbox_(outbox),
       closures_(closures),
+      homes_(homes),
       mode_(context, outbox, closures),
       rates_(context, outbox),
       window_(context->options.test_faults),
@@ -44,6 +45,8 @@ void Steps::Enter(Closure* closure) {
 }
 
 void Steps::Advance(uint64_t next_place, bool rolls_back) {
+  // A tablet that moves to another server may not have closed the step there.
+  if (!homes_->steady()) return;
   if (closing_.has_value() && closing_->closed()) FinishClose();
   if (open_.complete() && !rates_.changing()) BeginClose();
   if (!rolls_back && mode_.waits()) AdvanceMode(next_place);
@@ -57,7 +60,7 @@ void Steps::BeginClose() {
   FinishMembers();  // none, unless `closes_before_closed`
   const auto [members, dropped] = open_.TakeMembers();
   CountWaiting(members);
-  closing_.emplace(context_, outbox_, open_, members);
+  closing_.emplace(context_, outbox_, open_, members, homes_->primaries());
   open_.Begin(closing_->next());
   for (const StepMember& member : members) closing_members_.push_back(member.closure);
   for (const StepMember& member : dropped) closing_members_.push_back(member.closure);
@@ -157,6 +160,10 @@ void Steps::OnPsReturned(int ps, const v1::PsHello& hello) {
   if (closing_.has_value()) closing_->OnPsReturned(ps, hello);
 }
 
+void Steps::OnHomes(const std::set<int>& promoted) {
+  if (closing_.has_value()) closing_->OnHomes(homes_->primaries(), promoted);
+}
+
 // ------------------------------------------------------------------ errors, restarts and rollbacks
 
 void Steps::Abandon() {
@@ -195,7 +202,8 @@ const v1::StepPosition& Steps::TakeOver(const std::optional<v1::ModeChange>& cha
   open_.Begin(newest);
   std::set<int> behind;  // the servers that have missed the close
   for (size_t ps = 0; sync() && ps < hellos.size(); ++ps) {
-    if (hellos[ps]->position().open_step() >= newest.open_step()) continue;
+    const bool closed = hellos[ps]->position().open_step() >= newest.open_step();
+    if (closed && !hellos[ps]->lacks_last_close()) continue;
     behind.insert(static_cast<int>(ps));
   }
   // Nothing was closed since a cut in async mode: its pending closures run before the first step.
@@ -218,7 +226,9 @@ void Steps::Resume() {
   rates_.Resume();
   if (!sync()) return;
   counters_.lost_results += closures_->FinishBefore(open_.begin().next_place());
-  if (closing_.has_value()) closing_->Send();
+  if (!closing_.has_value()) return;
+  closing_->OnHomes(homes_->primaries(), {});
+  closing_->Send();
 }
 
 void Steps::RollBack(const v1::ChiefCut& cut) {

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "chief/core/closing_step.h"
 #include "chief/core/core_context.h"
 #include "chief/core/core_counters.h"
+#include "chief/core/homes.h"
 #include "chief/core/mode_switch.h"
 #include "chief/core/open_closures.h"
 #include "chief/core/open_step.h"
@@ -37,7 +39,7 @@ namespace cohort {
 // number.
 class Steps {
  public:
-  Steps(const CoreContext* context, Outbox* outbox, OpenClosures* closures);
+  Steps(const CoreContext* context, Outbox* outbox, OpenClosures* closures, const Homes* homes);
 
   // ------------------------------------------------------------- dispatch and results
   // True if the next training closure, or one that does not train, may be dispatched now.
@@ -80,6 +82,10 @@ class Steps {
   absl::Status Tick() const { return closing_.has_value() ? closing_->Tick() : absl::OkStatus(); }
   // A server that was away has come back with its tablets.
   void OnPsReturned(int ps, const v1::PsHello& hello);
+  // A server is lost, and others have its tablets, or will have them.
+  void OnPsReplaced(int ps) { rates_.OnPsReplaced(ps); }
+  // The homes are steady again. These servers answer for tablets of others.
+  void OnHomes(const std::set<int>& promoted);
 
   // ------------------------------------------------------------- errors, restarts and rollbacks
   // Edge (4).
@@ -128,6 +134,7 @@ class Steps {
   const CoreContext* const context_;
   Outbox* const outbox_;
   OpenClosures* const closures_;
+  const Homes* const homes_;
   ModeSwitch mode_;
   RateSwitch rates_;
   StalenessWindow window_;

@@ -13,7 +13,8 @@ namespace cohort {
 struct Gated : CoreParts {
   explicit Gated(const ModeSettings& mode, uint32_t pull_ahead = 0,
                  const LossScaling& loss_scaling = {})
-      : CoreParts(1, 2, mode, pull_ahead, loss_scaling), steps(&context, &outbox, &closures) {
+      : CoreParts(1, 2, mode, pull_ahead, loss_scaling),
+        steps(&context, &outbox, &closures, &homes) {
     for (const Task task : {WorkerTask(0), PsTask(0), PsTask(1)}) Adopt(task);
   }
 

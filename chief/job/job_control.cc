@@ -164,6 +164,7 @@ json StatusJson(const JobStatus& status) {
   out["strategy"] = ModeJson(state.mode);
   out["workers"] = WorkersJson(state);
   out["servers"] = ServersJson(state);
+  if (state.tablets_alone > 0) out["tablets_without_copy"] = state.tablets_alone;
   if (const ClusterRowFigures rows = RowFiguresOf(state); !rows.empty()) {
     out["rows"] = RowsJson(rows);
   }

@@ -666,6 +666,7 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
   }
   options.ring = UsesRing();
   options.hashed_rows = plan_->spec().strategy().partitioner().rows() == "hash";
+  options.copies = strategy.replicas() == 2;
   options.loss_scaling = LossScalingOf(spec);
   options.pull_ahead = strategy.pull_ahead();
   options.hot_rows = strategy.has_hot_rows();

@@ -17,6 +17,7 @@ inline constexpr std::string_view kCrashPoints[] = {
     "chief.cut.snapshotted",          // every ps has its snapshot; nothing is on disk
     "chief.former.moving",            // before each move of a checkpoint of the former job
     "chief.fresh.deleting",           // --fresh: before each deletion
+    "chief.homes.journaled",          // tablets have other servers; none knows
     "chief.journal.segment_durable",  // a new segment is synced; the old one has its name
     "chief.journal.segment_started",  // it has the name; older generations are not deleted
     "chief.journal.segment_written",  // a new segment is written and not synced

@@ -7,11 +7,13 @@ constexpr unsigned Bit(PeerRole role) { return 1u << static_cast<int>(role); }
 
 constexpr unsigned kChief = Bit(PeerRole::kChief);
 constexpr unsigned kWorker = Bit(PeerRole::kWorker);
+constexpr unsigned kPs = Bit(PeerRole::kPs);
 constexpr unsigned kAll = (1u << kNumPeerRoles) - 1;
 
 constexpr MethodRule kTable[] = {
     {"/cohort.v1.ParameterServer/Control", kChief},
     {"/cohort.v1.ParameterServer/PushPull", kWorker},
+    {"/cohort.v1.ParameterServer/Copy", kPs},
     {"/cohort.v1.Worker/Control", kChief},
     {"/cohort.v1.Worker/Segments", kWorker},
     {"/cohort.v1.Peer/Collective", kWorker},

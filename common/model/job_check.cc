@@ -325,6 +325,20 @@ class Checker {
       return Error("strategy.elastic", "`strategy.elastic` applies to {}",
                    DefaultStrategy(OwnerCalls::kReplicas).name);
     }
+    if (strategy.replicas() > 2) {
+      return Error("strategy.replicas", "`strategy.replicas` is 1 or 2, not {}",
+                   strategy.replicas());
+    }
+    if (strategy.replicas() == 2 && strategy.name() != "parameter_server") {
+      return Error("strategy.replicas",
+                   "`strategy.replicas: 2` applies to parameter_server: only there are variables "
+                   "on servers of their own");
+    }
+    if (strategy.replicas() == 2 && strategy.table_memory_bytes() > 0) {
+      return Error("strategy.replicas",
+                   "`strategy.replicas: 2` and `strategy.table_memory_bytes` exclude each other: a "
+                   "copy has all rows in memory");
+    }
     COHORT_RETURN_IF_ERROR(CheckCommunication(known->replicas_own));
     if (FindStrategy(strategy.mode()) != nullptr) {
       return Error("strategy.mode",

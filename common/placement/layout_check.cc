@@ -87,7 +87,7 @@ double BytesOfServer(const v1::Layout& layout, uint32_t ps,
                      absl::FunctionRef<size_t(const v1::VariableSpec&)> row_bytes) {
   std::set<uint32_t> tablets;
   for (const v1::TabletSpec& tablet : layout.tablets()) {
-    if (tablet.ps() == ps) tablets.insert(tablet.tablet());
+    if (tablet.ps() == ps || tablet.copy() == ps + 1) tablets.insert(tablet.tablet());
   }
   double bytes = 0;
   for (const v1::ShardSpec& shard : layout.shards()) {

@@ -144,6 +144,21 @@ void MakeTablets(std::span<const Weight> weights, std::span<const int> ps_of, in
   }
 }
 
+void PlaceCopies(const PlacementOptions& options, v1::Layout* layout) {
+  const size_t servers = options.cores.size();
+  const auto host = [&](size_t ps) { return ps < options.hosts.size() ? options.hosts[ps] : ""; };
+  for (v1::TabletSpec& tablet : *layout->mutable_tablets()) {
+    size_t copy = (tablet.ps() + 1) % servers;
+    for (size_t next = 1; next < servers; ++next) {
+      const size_t ps = (tablet.ps() + next) % servers;
+      if (host(ps) == host(tablet.ps())) continue;
+      copy = ps;
+      break;
+    }
+    tablet.set_copy(static_cast<uint32_t>(copy) + 1);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<v1::Layout> MakeLayout(std::span<const v1::VariableSpec> variables,
@@ -180,6 +195,13 @@ absl::StatusOr<v1::Layout> MakeLayout(std::span<const v1::VariableSpec> variable
   for (size_t ps = 0; ps < options.cores.size(); ++ps) {
     MakeTablets(weights, ps_of, static_cast<int>(ps), options, &layout);
   }
+  if (!options.copies) return layout;
+  if (options.cores.size() < 2) {
+    return InvalidArgument(
+        "strategy.replicas: 2 keeps the copy of each tablet on another parameter server, and the "
+        "cluster has one: start a second one");
+  }
+  PlaceCopies(options, &layout);
   return layout;
 }
 

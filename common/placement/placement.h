@@ -29,6 +29,9 @@ struct PlacementOptions {
   // A server gets one more tablet for each this many bytes: a small model gains nothing from many
   // tablets and pays for a section of the message for each.
   int64_t bytes_per_tablet = 256 << 10;
+  // Each tablet has a copy on another server: the next one on another host, or the next one.
+  bool copies = false;
+  std::vector<std::string> hosts;  // by server; empty: all on one
 };
 
 // Cuts the variables (in creation order) into shards, places the shards on servers, and groups the

@@ -34,6 +34,10 @@ std::string_view VerdictWord(int verdict) {
       return "staged";
     case v1::DROPPED:
       return "dropped";
+    case ApplyLog::kReplayed:
+      return "replayed";
+    case ApplyLog::kHeld:
+      return "held";
     default:
       return "invalid";
   }

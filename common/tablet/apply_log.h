@@ -14,6 +14,8 @@ namespace cohort {
 // A parameter server records the outcome of every push section here, for the invariant checker. A
 // daemon writes a text file, the simulator uses memory. Each section has one line, with decimal
 // numbers and the verdict applied, duplicate, settled, fenced, moved, invalid, staged or dropped.
+// What a copy has applied as its primary did has the verdict replayed; what it got with the state
+// of its primary, held.
 // When a synchronous step is closed, each member has another line, with the verdict applied:
 //
 //   # cohort apply log 1 <incarnation>
@@ -29,7 +31,9 @@ class ApplyLog {
                                                         uint64_t incarnation);
   virtual ~ApplyLog() = default;
 
-  // Appends one line to `lines`. `verdict` is a v1.SectionStatus.
+  // Appends one line to `lines`. `verdict` is a v1.SectionStatus, or one of these.
+  static constexpr int kReplayed = -1;
+  static constexpr int kHeld = -2;
   static void AddLine(const PushHeaderView& push, uint64_t generation, uint32_t tablet, int verdict,
                       std::string* lines);
   // Records the lines of one request and empties the string.

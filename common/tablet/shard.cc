@@ -445,6 +445,32 @@ std::vector<uint8_t> Shard::FirstSlot(size_t slot, size_t rows,
   return bytes;
 }
 
+absl::Status Shard::FillRows(int slot, int64_t row_begin, int64_t rows,
+                             std::span<const uint8_t> bytes) {
+  const bool known = slot < static_cast<int>(info_->slots.size());
+  const size_t row_bytes =
+      slot < 0 || !known ? info_->row_bytes() : info_->slot_row_bytes(static_cast<size_t>(slot));
+  const bool fits = !info_->is_table() && known && row_begin >= 0 && rows > 0 &&
+                    row_begin <= info_->rows - rows &&
+                    bytes.size() == static_cast<size_t>(rows) * row_bytes;
+  if (!fits) {
+    return DataLoss("shard {} ({}): {} bytes for rows {} to {} of slot {}", info_->shard,
+                    info_->variable, bytes.size(), row_begin, row_begin + rows, slot);
+  }
+  while (rows > 0) {
+    ShardBlock* const block = blocks_.MutableBlockOf(row_begin);
+    const int64_t from = row_begin - block->row_begin;
+    const int64_t part = std::min(rows, block->rows - from);
+    const size_t part_bytes = static_cast<size_t>(part) * row_bytes;
+    const BufferRef& buffer = slot < 0 ? block->values : block->slots[slot];
+    std::memcpy(buffer->data() + static_cast<size_t>(from) * row_bytes, bytes.data(), part_bytes);
+    bytes = bytes.subspan(part_bytes);
+    row_begin += part;
+    rows -= part;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Shard::AddRows(std::span<const int64_t> rows,
                             std::span<const std::span<const uint8_t>> tensors) {
   COHORT_RETURN_IF_ERROR(CheckRows(rows));

@@ -57,6 +57,10 @@ class Shard {
   // See ShardBlocks::Overwrite.
   absl::Status Overwrite(ShardBlocks::Filler fill) { return blocks_.Overwrite(fill); }
 
+  // Sets the values or one slot of some rows, before the shard is used. Errors: DataLoss if it has
+  // no such rows, or they have other sizes.
+  absl::Status FillRows(int slot, int64_t row_begin, int64_t rows, std::span<const uint8_t> bytes);
+
   // Sets the clock of TableRules.
   void SetClock(uint64_t clock) { clock_ = clock; }
   // A table: adds rows that do not exist, with their values and slots; see TableRows::Add. Values

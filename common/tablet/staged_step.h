@@ -4,6 +4,7 @@
 #include <absl/container/flat_hash_map.h>
 #include <absl/status/statusor.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -129,6 +130,10 @@ class StagedStep {
   uint64_t step_try() const { return step_try_; }
   // Discards everything that is staged.
   void Restart(uint64_t step_try);
+  bool empty() const {
+    return std::none_of(members_.begin(), members_.end(),
+                        [](const Member& member) { return member.staged; });
+  }
   // Null if nothing is staged at this index.
   const Member* Find(uint32_t index) const;
   // True if the push of this member would be copied, because that of an earlier one is missing.

@@ -81,6 +81,7 @@ Tablet::Tablet(Options options, std::shared_ptr<const LayoutRules> rules,
       clippings_(std::move(clippings)),
       traffic_(shards_),
       open_step_(std::max<uint64_t>(options_.open_step, 1)),
+      term_(options_.term),
       generation_(options_.generation),
       values_(std::make_unique<BlockValues>(shards_, NotOnDevice(options_.tablet))),
       applied_(options_.limits),
@@ -126,6 +127,35 @@ absl::Status Tablet::Restore(const v1::AppliedSetProto& applied, uint64_t versio
   return applied_.Merge(applied);
 }
 
+absl::Status Tablet::FillRows(uint32_t number, int slot, int64_t row_begin, int64_t rows,
+                              std::span<const uint8_t> bytes) {
+  MutexLock lock(&mu_);
+  Shard* const shard = Find(number);
+  if (shard == nullptr) return DataLoss("shard {} is not in tablet {}", number, options_.tablet);
+  return shard->FillRows(slot, row_begin, rows, bytes);
+}
+
+absl::Status Tablet::FillTable(uint32_t number, bool counts, std::span<const int64_t> rows,
+                               std::span<const std::span<const uint8_t>> tensors) {
+  MutexLock lock(&mu_);
+  Shard* const shard = Find(number);
+  if (shard == nullptr || !shard->info().is_table()) {
+    return DataLoss("shard {} is no table of tablet {}", number, options_.tablet);
+  }
+  return counts ? shard->AddCounts(rows, tensors) : shard->AddRows(rows, tensors);
+}
+
+void Tablet::SetClock(uint64_t clock) {
+  MutexLock lock(&mu_);
+  for (const auto& shard : shards_) shard->SetClock(clock);
+}
+
+void Tablet::BeginStep(uint64_t open_step, uint64_t step_try) {
+  MutexLock lock(&mu_);
+  open_step_.store(open_step, std::memory_order_release);
+  staged_.Restart(step_try);
+}
+
 void Tablet::SetVersion(uint64_t version) {
   for (const auto& shard : shards_) shard->SetClock(version);
   version_.store(version, std::memory_order_relaxed);
@@ -151,18 +181,18 @@ template <typename Result>
 bool Tablet::PassesFence(uint64_t generation, uint64_t term, bool reader, Result* result) {
   result->set_tablet(options_.tablet);
   result->set_timeline(options_.timeline);
-  result->set_term(options_.term);
+  result->set_term(this->term());
   result->set_version(version());
   if (retired_) {
     result->set_status(v1::MOVED);
     return false;
   }
   // A plain reader works for no chief and may not know the term.
-  if (reader && generation == 0 && (term == 0 || term == options_.term)) return true;
+  if (reader && generation == 0 && (term == 0 || term == this->term())) return true;
   // If the chief of a push has not contacted this server yet, the worker repeats the push until it
   // has.
   const bool heard = reader ? generation >= generation_ : generation == generation_;
-  if (heard && term == options_.term) return true;
+  if (heard && term == this->term()) return true;
   result->set_status(v1::FENCED);
   return false;
 }
@@ -227,7 +257,7 @@ PushEffect Tablet::Push(uint64_t generation, uint64_t watermark, const PushHeade
   }
   applied_.AdvanceWatermark(watermark);
   if (header.step.sync()) {
-    Stage(header, section, device, result);
+    Stage(watermark, header, section, device, result);
     return effect;
   }
   if (!IsNew(header, result)) return effect;
@@ -235,6 +265,7 @@ PushEffect Tablet::Push(uint64_t generation, uint64_t watermark, const PushHeade
     SetInvalid(check, result);
     return effect;
   }
+  if (log_ != nullptr) log_->OnPush(watermark, header, section);
   if (const absl::Status applied = ApplyPush(header, device, &effect); !applied.ok()) {
     SetInvalid(applied, result);
     return effect;
@@ -290,7 +321,7 @@ absl::Status Tablet::Reside(DeviceCopies copies) {
 }
 
 // A push of a closed step that a member made may be repeated, because its answer was lost.
-void Tablet::Stage(const PushHeaderView& header, const PushSectionView& section,
+void Tablet::Stage(uint64_t watermark, const PushHeaderView& header, const PushSectionView& section,
                    const DeviceParts* device, v1::PushResult* result) {
   const uint64_t open = open_step();
   const StepMembership& membership = header.step;
@@ -326,6 +357,7 @@ void Tablet::Stage(const PushHeaderView& header, const PushSectionView& section,
   }
   if (check.ok()) check = staged_.Check(header, groups_);
   if (!check.ok()) return SetInvalid(check, result);
+  if (log_ != nullptr) log_->OnPush(watermark, header, section);
   Device* const gradients = device == nullptr ? nullptr : device->gradients;
   const absl::Status added = staged_.Add(header, groups_, gradients, values_->home());
   if (!added.ok()) {
@@ -405,6 +437,7 @@ absl::Status Tablet::Close(const CloseOrder& close, PushEffect* effect,
     COHORT_RETURN_IF_ERROR(CheckNorms(close));
     for (size_t i = 0; i < shards_.size(); ++i) COHORT_RETURN_IF_ERROR(Join(i));
   }
+  if (log_ != nullptr) log_->OnClose(close.step);
   // Nothing but a device or the disk of a table can fail from here on; then no value of this tablet
   // is read any more.
   for (const StagedStep::Member& member : *applied) applied_.Insert(member.id, member.attempt);
@@ -418,7 +451,7 @@ absl::Status Tablet::Close(const CloseOrder& close, PushEffect* effect,
   SetVersion(version() + (effect->applied ? 1 : 0));
   staged_.Restart(close.step_try);
   open_step_.store(open + 1, std::memory_order_release);
-  return absl::OkStatus();
+  return BeginNextLog();
 }
 
 absl::Status Tablet::Join(size_t shard) {
@@ -451,7 +484,10 @@ absl::StatusOr<bool> Tablet::ApplySum(size_t shard, const CloseOrder& close, dou
 
 void Tablet::Abandon(uint64_t step, uint64_t step_try) {
   MutexLock lock(&mu_);
-  if (step == open_step() && step_try > staged_.step_try()) staged_.Restart(step_try);
+  if (step != open_step() || step_try <= staged_.step_try()) return;
+  if (log_ != nullptr) log_->OnAbandon(step, step_try);
+  staged_.Restart(step_try);
+  BeginNextLog().IgnoreError();  // the copy gets no state, and is lost
 }
 
 absl::Status Tablet::CheckPull(const PullSectionView& section) {
@@ -513,8 +549,13 @@ void TabletSnapshot::TakeAverages() {
 
 absl::StatusOr<TabletSnapshot> Tablet::Snapshot(uint64_t watermark,
                                                 const SnapshotRequest& request) {
-  TabletSnapshot snapshot;
   MutexLock lock(&mu_);
+  return TakeSnapshot(watermark, &request);
+}
+
+absl::StatusOr<TabletSnapshot> Tablet::TakeSnapshot(uint64_t watermark,
+                                                    const SnapshotRequest* request) {
+  TabletSnapshot snapshot;
   for (size_t i = 0; i < shards_.size(); ++i) {
     COHORT_RETURN_IF_ERROR(values_->ToHost(i));
     COHORT_RETURN_IF_ERROR(shards_[i]->status());
@@ -522,7 +563,7 @@ absl::StatusOr<TabletSnapshot> Tablet::Snapshot(uint64_t watermark,
   applied_.AdvanceWatermark(watermark);
   snapshot.cut->set_tablet(options_.tablet);
   snapshot.cut->set_version(version());
-  snapshot.cut->set_term(options_.term);
+  snapshot.cut->set_term(term());
   applied_.ToProto(snapshot.cut->mutable_applied());
   if (options_.test_faults.snapshot_forgets_an_id && snapshot.cut->applied().applied_size() > 0) {
     snapshot.cut->mutable_applied()->mutable_applied()->RemoveLast();
@@ -534,7 +575,7 @@ absl::StatusOr<TabletSnapshot> Tablet::Snapshot(uint64_t watermark,
       id->set_ordinal(member->id.ordinal);
     }
   }
-  for (const auto& shard : shards_) snapshot.shards.push_back(shard->Snapshot(&request));
+  for (const auto& shard : shards_) snapshot.shards.push_back(shard->Snapshot(request));
   return snapshot;
 }
 
@@ -543,6 +584,7 @@ void Tablet::BeginTimeline(uint64_t timeline, uint64_t term, uint64_t generation
   MutexLock lock(&mu_);
   options_.timeline = timeline;
   options_.term = term;
+  term_.store(term, std::memory_order_relaxed);
   generation_ = generation;
   open_step_.store(open_step, std::memory_order_release);
 }
@@ -608,6 +650,35 @@ uint64_t Tablet::superseded_bytes() const {
 void Tablet::Reclaim() {
   MutexLock lock(&mu_);
   for (const auto& shard : shards_) shard->Reclaim();
+}
+
+absl::Status Tablet::BeginLog(std::shared_ptr<TabletLog> log, uint64_t watermark) {
+  MutexLock lock(&mu_);
+  if (log == log_ || log == next_log_) return absl::OkStatus();
+  next_log_ = std::move(log);
+  log_watermark_ = watermark;
+  return BeginNextLog();
+}
+
+absl::Status Tablet::BeginNextLog() {
+  if (next_log_ == nullptr || !staged_.empty()) return absl::OkStatus();
+  COHORT_ASSIGN_OR_RETURN(TabletSnapshot state, TakeSnapshot(log_watermark_, nullptr));
+  log_ = std::move(next_log_);
+  log_->OnBegin(std::move(state), open_step(), staged_.step_try());
+  return absl::OkStatus();
+}
+
+void Tablet::BeginTerm(uint64_t term, std::shared_ptr<TabletLog> log) {
+  MutexLock lock(&mu_);
+  term_.store(term, std::memory_order_relaxed);
+  retired_ = false;
+  log_ = std::move(log);
+  next_log_ = nullptr;
+}
+
+uint64_t Tablet::generation() const {
+  MutexLock lock(&mu_);
+  return generation_;
 }
 
 void Tablet::Fence(uint64_t generation) {

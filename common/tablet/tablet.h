@@ -23,6 +23,7 @@
 #include "common/tablet/row_traffic.h"
 #include "common/tablet/shard.h"
 #include "common/tablet/staged_step.h"
+#include "common/tablet/tablet_log.h"
 #include "common/tablet/tablet_values.h"
 #include "common/tensor/buffer.h"
 
@@ -154,6 +155,17 @@ class Tablet {
   void BeginTimeline(uint64_t timeline, uint64_t term, uint64_t generation, uint64_t open_step);
   // Adds the applied and settled ids of a cut, and sets its version.
   absl::Status Restore(const v1::AppliedSetProto& applied, uint64_t version);
+  // Set the contents piece by piece before the tablet is served: rows of a dense range with the
+  // values or one slot, rows of a table, and counts of rows (Shard::AddRows, AddCounts). Errors:
+  // DataLoss if the shard has no such rows.
+  absl::Status FillRows(uint32_t shard, int slot, int64_t row_begin, int64_t rows,
+                        std::span<const uint8_t> bytes);
+  absl::Status FillTable(uint32_t shard, bool counts, std::span<const int64_t> rows,
+                         std::span<const std::span<const uint8_t>> tensors);
+  // The clock of the rows that FillTable adds (TableRules). To be called before.
+  void SetClock(uint64_t clock);
+  // The first synchronous step that is not closed, and its try.
+  void BeginStep(uint64_t open_step, uint64_t step_try);
 
   // Gives the values a second place, instead of one that they have. No readers: none. Errors: those
   // of DeviceValues::Make, and of TabletValues::ToHost for the place before.
@@ -214,14 +226,25 @@ class Tablet {
   // Releases the memory that only a snapshot needed, which has ended.
   void Reclaim();
 
+  // The log of a copy that has nothing yet: it begins with the tablet's state, now or, while
+  // something is staged, behind the end of the step. Does nothing if it is the tablet's log.
+  // Errors: those of Snapshot.
+  absl::Status BeginLog(std::shared_ptr<TabletLog> log, uint64_t watermark);
+  // The tablet serves under this term from now on, also if it was retired: another server had it,
+  // or had its copy. `log`: see SetLog.
+  void BeginTerm(uint64_t term, std::shared_ptr<TabletLog> log);
+
   // After the return, the tablet neither applies nor answers requests of an older generation.
   void Fence(uint64_t generation);
   // After the return, the tablet applies and answers nothing: every section gets MOVED.
   void Retire();
 
+  const LayoutRules& rules() const { return *rules_; }
   uint32_t number() const { return options_.tablet; }
   uint64_t timeline() const { return options_.timeline; }
-  uint64_t term() const { return options_.term; }
+  uint64_t term() const { return term_.load(std::memory_order_relaxed); }
+  // The generation of the chief that it heard last.
+  uint64_t generation() const;
   // The number of applied updates, including those in the cuts that it was restored from.
   uint64_t version() const { return version_.load(std::memory_order_relaxed); }
   // Does not wait for a running apply.
@@ -240,6 +263,10 @@ class Tablet {
   Tablet(Options options, std::shared_ptr<const LayoutRules> rules,
          std::vector<std::unique_ptr<Shard>> shards, std::vector<ShardClipping> clippings);
 
+  absl::StatusOr<TabletSnapshot> TakeSnapshot(uint64_t watermark, const SnapshotRequest* request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Begins next_log_ if nothing is staged.
+  absl::Status BeginNextLog() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // A part of a step has reached a sum or a shard, and the rest has not: no value may be read any
   // more.
   absl::Status Lose(absl::Status why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -260,7 +287,7 @@ class Tablet {
   absl::Status CheckPush(const PushHeaderView& header, const PushSectionView& section)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckPull(const PullSectionView& section) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Stage(const PushHeaderView& header, const PushSectionView& section,
+  void Stage(uint64_t watermark, const PushHeaderView& header, const PushSectionView& section,
              const DeviceParts* device, v1::PushResult* result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Errors: those of AddSquares and Close.
   absl::Status CheckClose(const CloseOrder& close) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -274,7 +301,7 @@ class Tablet {
   absl::StatusOr<bool> ApplySum(size_t shard, const CloseOrder& close, double weight)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  Options options_;                                 // constant while the tablet is served
+  Options options_;  // constant while the tablet is served, except the term: see term_
   const std::shared_ptr<const LayoutRules> rules_;  // the shards use its rules
   // The shards by number. The list is constant, their contents are guarded by mu_.
   const std::vector<std::unique_ptr<Shard>> shards_;
@@ -282,12 +309,16 @@ class Tablet {
   RowTraffic traffic_;                          // counts under mu_
   std::atomic<uint64_t> version_{0};            // written under mu_
   std::atomic<uint64_t> open_step_{1};          // written under mu_
+  std::atomic<uint64_t> term_{0};               // written under mu_
 
   mutable std::atomic<uint64_t> superseded_bytes_{0};  // the last figure; written under mu_
 
   mutable Mutex mu_;
   uint64_t generation_ ABSL_GUARDED_BY(mu_) = 0;
   bool retired_ ABSL_GUARDED_BY(mu_) = false;
+  std::shared_ptr<TabletLog> log_ ABSL_GUARDED_BY(mu_);       // null: nobody hears what it does
+  std::shared_ptr<TabletLog> next_log_ ABSL_GUARDED_BY(mu_);  // begins when nothing is staged
+  uint64_t log_watermark_ ABSL_GUARDED_BY(mu_) = 0;           // with which it does
   std::unique_ptr<TabletValues> values_ ABSL_GUARDED_BY(mu_);
   AppliedSet applied_ ABSL_GUARDED_BY(mu_);
   StagedStep staged_ ABSL_GUARDED_BY(mu_);  // what the open step has so far

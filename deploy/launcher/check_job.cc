@@ -284,6 +284,7 @@ absl::StatusOr<CheckedJob> CheckJob(const CheckOptions& options) {
   PlacementOptions placement;
   placement.strategy = job.spec.strategy().placement();
   placement.cores.assign(static_cast<size_t>(options.ps), options.threads);
+  placement.copies = job.spec.strategy().replicas() == 2;
   COHORT_ASSIGN_OR_RETURN(
       const v1::Layout layout,
       MakeLayout(model.variables, job.spec.strategy().partitioner(), model.optimizers, placement));

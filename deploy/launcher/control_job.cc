@@ -173,6 +173,10 @@ std::string StatusText(const json& s) {
     line("metrics", MetricsText(s.value("metrics", json::object())));
     line("workers", TasksText("worker", s.value("workers", json::array())));
     line("servers", TasksText("ps", s.value("servers", json::array())));
+    if (number("tablets_without_copy") > 0) {
+      line("degraded", fmt::format("{} tablets have no copy, so their server must not be lost",
+                                   number("tablets_without_copy")));
+    }
     line("closures", fmt::format("{} wait, {} run", number("queued"), number("in_flight")));
   }
   if (s.contains("rows")) text += RowsText(s["rows"]);

@@ -50,7 +50,7 @@ absl::StatusOr<std::vector<ApplyEvent>> ReadApplyLogs(const std::vector<std::str
 //  - each update id is applied at most once per tablet and timeline;
 //  - an id that a tablet has reported as settled is not applied to it in that timeline, and no id
 //    that was published as settled is applied anywhere;
-//  - the timeline of a tablet never decreases;
+//  - the timeline of a tablet never decreases on a server;
 //  - in a finished job, every id that was applied on one tablet in the last timeline was applied on
 //    all tablets, in that timeline or in the history that it was restored from.
 ApplyReport CheckApplyEvents(const std::vector<ApplyEvent>& events, bool finished);

@@ -63,6 +63,9 @@ Counts Statistics::AllCounts() {
       {"pushes of steps that have gone", &refused_pushes},
       {"closures dropped", &dropped_closures},
       {"results lost", &lost_results},
+      {"runs with copies of tablets", &replicated_runs},
+      {"pushes replayed by copies", &replayed},
+      {"servers replaced", &replaced},
       {"copies dispatched", &copies},
       {"evaluations beside training", &evaluations},
       {"runs at the bound of staleness", &most_stale},
@@ -86,6 +89,7 @@ void Statistics::Add(const ApplyReport& report) {
 
 void Statistics::Add(const CoreCounters& life) {
   rollbacks += life.rollbacks;
+  replaced += life.replaced;
   requeued += life.requeued;
   mixed += life.mixed;
   late_results += life.late_results;

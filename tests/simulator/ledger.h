@@ -71,9 +71,12 @@ struct Statistics {
   uint64_t refused_pushes = 0;     // answers DROPPED
   uint64_t dropped_closures = 0;
   uint64_t lost_results = 0;
-  uint64_t copies = 0;       // speculative dispatches
-  uint64_t evaluations = 0;  // beside the training
-  uint64_t most_stale = 0;   // runs whose staleness reached the bound
+  uint64_t replicated_runs = 0;  // with copies of tablets
+  uint64_t replayed = 0;         // pushes, by copies
+  uint64_t replaced = 0;         // servers whose tablets others took
+  uint64_t copies = 0;           // speculative dispatches
+  uint64_t evaluations = 0;      // beside the training
+  uint64_t most_stale = 0;       // runs whose staleness reached the bound
   // Changes of the mode while the job runs.
   uint64_t changing_runs = 0;
   uint64_t changes_to_async = 0;

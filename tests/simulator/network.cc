@@ -20,6 +20,7 @@ uint64_t BytesOf(const Message& message) {
   };
   if (const auto* request = std::get_if<DataRequest>(&message)) return sum(*request);
   if (const auto* response = std::get_if<DataResponse>(&message)) return sum(*response);
+  if (const auto* copy = std::get_if<CopyMessage>(&message)) return sum(copy->push);
   return 0;
 }
 
@@ -49,6 +50,15 @@ std::string Text(const Message& message) {
     if (peer->kind == PeerMessage::Kind::kFrame) text += fmt::format(" {} B", peer->bytes.size());
     if (peer->kind == PeerMessage::Kind::kEnd) text += " " + peer->status.ToString();
     return text;
+  }
+  if (const auto* copy = std::get_if<CopyMessage>(&message)) {
+    return fmt::format("entry {} of tablet {} term {}: {}", copy->entry.number(),
+                       copy->entry.tablet(), copy->entry.term(),
+                       copy->entry.push()
+                           ? fmt::format("push {}.{}", copy->push.header.push().id().closure(),
+                                         copy->push.header.push().id().ordinal())
+                       : copy->entry.has_close() ? "close"
+                                                 : "abandon");
   }
   const auto short_text = [](const auto& m) -> std::string {
     if constexpr (requires { m.ShortDebugString(); }) {
@@ -118,7 +128,7 @@ void Stream::Send(Side from, Message message) {
   flight.messages.push_back(std::move(message));
   world->At(flight.last_us, [self = shared_from_this(), to] { self->Arrive(to); });
   // Later, because the sender is in the middle of a call.
-  if (kind_ == StreamKind::kData && network_->TakeLoseNext()) {
+  if (kind_ != StreamKind::kControl && network_->TakeLoseNext()) {
     world->After(0, [self = shared_from_this()] { self->Break(); });
   }
 }

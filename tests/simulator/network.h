@@ -31,6 +31,12 @@ struct DataMessage {
 using DataRequest = DataMessage<v1::PushPullHeader>;
 using DataResponse = DataMessage<v1::PushPullResponseHeader>;
 
+// An entry of the log of a tablet, on its way to the copy.
+struct CopyMessage {
+  v1::CopyEntry entry;
+  DataRequest push;  // if the entry is one
+};
+
 // What travels between two ranks of a collective group (peer_network.h): what gRPC makes of a
 // stream.
 struct PeerMessage {
@@ -48,7 +54,7 @@ struct PeerMessage {
 };
 
 using Message = std::variant<v1::ChiefToWorker, v1::WorkerToChief, v1::ChiefToPs, v1::PsToChief,
-                             DataRequest, DataResponse, PeerMessage>;
+                             DataRequest, DataResponse, PeerMessage, CopyMessage, v1::CopyAck>;
 
 // What the network did to messages.
 struct NetworkCounts {

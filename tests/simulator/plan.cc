@@ -139,6 +139,7 @@ CoreOptions DrawCoreOptions(const Plan& plan, Chance* chance) {
   core.test_faults.changes_mode_early = plan.bug == PlantedBug::kChiefChangesModeEarly;
   core.test_faults.changes_mode_unsettled = plan.bug == PlantedBug::kChiefChangesModeUnsettled;
   core.test_faults.forgets_mode = plan.bug == PlantedBug::kChiefForgetsMode;
+  core.test_faults.promotes_filling = plan.bug == PlantedBug::kChiefPromotesFilling;
   core.test_faults.commits_failed_files = plan.bug == PlantedBug::kChiefCommitsFailedFiles;
   core.test_faults.ignores_progress = plan.bug == PlantedBug::kChiefIgnoresProgress;
   return core;
@@ -269,6 +270,7 @@ Plan::Plan(uint64_t s, PlantedBug b) : seed(s), bug(b) {
   DrawModeChanges(this);
   DrawLinks(this);
   DrawServers(this);
+  replicas = ps > 1 && chance.Percent(50);
 }
 
 JobSchedule Plan::Schedule() const {
@@ -334,6 +336,7 @@ v1::Layout Plan::Layout() const {
   PlacementOptions placement;
   placement.cores.assign(static_cast<size_t>(ps), tablets_per_ps);
   placement.bytes_per_tablet = 1;
+  placement.copies = replicas;
   auto layout = MakeLayout(variables, partitioner, {&optimizer, 1}, placement);
   if (!layout.ok()) throw std::runtime_error(layout.status().ToString());
   return *std::move(layout);
@@ -344,7 +347,9 @@ uint64_t Plan::ValueBytes(int server) const {
   uint64_t bytes = 0;
   for (const v1::ShardSpec& shard : layout.shards()) {
     for (const v1::TabletSpec& tablet : layout.tablets()) {
-      if (tablet.tablet() != shard.tablet() || static_cast<int>(tablet.ps()) != server) continue;
+      const bool here =
+          static_cast<int>(tablet.ps()) == server || static_cast<int>(tablet.copy()) == server + 1;
+      if (tablet.tablet() != shard.tablet() || !here) continue;
       const auto& dims = layout.variables(static_cast<int>(shard.variable())).dims();
       bytes += shard.rows() * static_cast<uint64_t>(dims[1]) * sizeof(float);
     }
@@ -354,7 +359,8 @@ uint64_t Plan::ValueBytes(int server) const {
 
 std::string Plan::Text() const {
   return fmt::format(
-      "seed {}: {}, changed {:.0f} times per second, pull_ahead {}, steps of {} closures ({} close "
+      "seed {}: {}{}, changed {:.0f} times per second, pull_ahead {}, steps of {} closures ({} "
+      "close "
       "one, staleness {}){}{}, {} workers, {} ps with "
       "{} shards, {} epochs of {} examples in closures of {} x {}; "
       "faults per second for {} ms: worker {:.1f}, ps {:.1f}, chief {:.1f}, stream {:.1f}, message "
@@ -363,14 +369,14 @@ std::string Plan::Text() const {
       "emptied {} %, cuts of one way {} %, errors of disks {} %; {} bytes per second (0: any), {} "
       "% "
       "of messages twice; {:.2f} times the values are room (0: any), {} us for a block of a file",
-      seed, NameOf(mode), mode_changes, core.pull_ahead, core.closures_per_step,
-      core.replicas_to_aggregate, core.staleness, has_idle ? ", an idle variable" : "",
-      evaluates ? ", evaluations" : "", workers, ps, shards, epochs, examples, steps, batch,
-      faults_for_us / 1000, faults.kill_worker, faults.kill_ps, faults.kill_chief,
-      faults.break_stream, faults.lose_message, faults.cut_network, faults.freeze, faults.wedge,
-      faults.crash_point, faults.disk_full_percent, faults.empty_directory_percent,
-      faults.one_way_percent, faults.io_error_percent, network.bytes_per_second,
-      network.double_percent, room, block_us);
+      seed, NameOf(mode), replicas ? ", copies" : "", mode_changes, core.pull_ahead,
+      core.closures_per_step, core.replicas_to_aggregate, core.staleness,
+      has_idle ? ", an idle variable" : "", evaluates ? ", evaluations" : "", workers, ps, shards,
+      epochs, examples, steps, batch, faults_for_us / 1000, faults.kill_worker, faults.kill_ps,
+      faults.kill_chief, faults.break_stream, faults.lose_message, faults.cut_network,
+      faults.freeze, faults.wedge, faults.crash_point, faults.disk_full_percent,
+      faults.empty_directory_percent, faults.one_way_percent, faults.io_error_percent,
+      network.bytes_per_second, network.double_percent, room, block_us);
 }
 
 // ------------------------------------------------------------------ programs

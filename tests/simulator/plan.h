@@ -67,6 +67,14 @@ enum class PlantedBug {
   kPsAnswersNeverWait,
   kChiefCommitsFailedFiles,
   kChiefIgnoresProgress,
+  // Copies of tablets (CopyFaults, ProtocolFaults).
+  kPsAnswersBeforeCopy,
+  kPsDuplicateDoesNotWait,
+  kPsFillMissesEntries,
+  kPsFillForgets,
+  kPsCopyLosesStaged,
+  kPsOldPrimaryAnswers,
+  kChiefPromotesFilling,
 };
 
 // What a seed stands for: a cluster, a job and their faults.
@@ -92,6 +100,7 @@ struct Plan {
   size_t keep_checkpoints = 0;
   uint64_t shards = 0;  // per variable
   int tablets_per_ps = 1;
+  bool replicas = false;   // each tablet has a copy on another server
   bool has_idle = false;   // there is a variable that no program touches, on a tablet of its own
   bool evaluates = false;  // closures that do not train run beside the training
   // How often a user changes the mode during the time of faults, per second of virtual time.

@@ -23,7 +23,11 @@ namespace {
 
 constexpr int64_t kLedgerUs = 40'000;  // between two looks at the memory (ParameterServer::Tick)
 
-class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog {
+class PsLife : public Life,
+               public ChiefSink,
+               public ShardStore,
+               public ApplyLog,
+               public CopyTransport {
  public:
   PsLife(Cluster* cluster, Node* node)
       : cluster_(cluster), node_(node), log_(cluster->MakeLog(*node)) {
@@ -40,6 +44,14 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
     options.test_faults.close_ignores_try = bug == PlantedBug::kPsCloseIgnoresTry;
     options.test_faults.new_try_applies_ids = bug == PlantedBug::kPsNewTryAppliesIds;
     options.test_faults.answers_never_wait = bug == PlantedBug::kPsAnswersNeverWait;
+    options.copies = {.retry = std::chrono::milliseconds(20),
+                      .patience = std::chrono::milliseconds(300),
+                      .faults = {.answers_early = bug == PlantedBug::kPsAnswersBeforeCopy,
+                                 .duplicates_go = bug == PlantedBug::kPsDuplicateDoesNotWait,
+                                 .fill_misses_entries = bug == PlantedBug::kPsFillMissesEntries,
+                                 .fill_forgets_an_id = bug == PlantedBug::kPsFillForgets,
+                                 .loses_staged = bug == PlantedBug::kPsCopyLosesStaged,
+                                 .void_answers = bug == PlantedBug::kPsOldPrimaryAnswers}};
     options.memory_bytes = LimitOf(cluster->plan, node->task().index);
     options.least_room = 1;
     PsCore::Environment environment;
@@ -49,6 +61,7 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
     environment.log = log_.get();
     environment.apply_log = this;
     environment.sink = this;
+    environment.copies = this;
     environment.background = [this](std::function<void()> work) { Background(std::move(work)); };
     environment.tablet_work = [this](std::function<void()> work) { OnTablets(std::move(work)); };
     environment.on_step_open = [this] { parked_->Release(); };
@@ -64,7 +77,14 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
   ~PsLife() override { core_->memory()->answers()->OnSent(nullptr); }
 
   void Accept(const std::shared_ptr<Stream>& stream, StreamKind kind) override {
-    kind == StreamKind::kControl ? AcceptChief(stream) : AcceptWorker(stream);
+    switch (kind) {
+      case StreamKind::kControl:
+        return AcceptChief(stream);
+      case StreamKind::kData:
+        return AcceptWorker(stream);
+      case StreamKind::kCopy:
+        return AcceptPrimary(stream);
+    }
   }
   std::string Text() const override { return core_->StatusText(); }
 
@@ -116,6 +136,45 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
     return absl::OkStatus();
   }
 
+  // CopyTransport
+  void Open(uint64_t stream, const v1::PsRoute& to) override {
+    Node* const server = cluster_->ps[to.ps()].get();
+    links_[stream] = cluster_->network.Dial(
+        node_, server, StreamKind::kCopy,
+        {.on_open =
+             [this, stream, server, incarnation = to.incarnation()] {
+               if (server->incarnation() == incarnation) return core_->copies()->OnOpen(stream);
+               Close(stream);
+               core_->copies()->OnClosed(stream, Unavailable("another process is there"));
+             },
+         .on_message =
+             [this, stream](Message message) {
+               core_->copies()->OnAck(stream, std::get<v1::CopyAck>(message));
+             },
+         .on_closed =
+             [this, stream](bool) {
+               links_.erase(stream);
+               core_->copies()->OnClosed(stream, Unavailable("the stream broke"));
+             }});
+  }
+  void Send(uint64_t stream, const std::shared_ptr<const CopyLogEntry>& entry) override {
+    const auto link = links_.find(stream);
+    if (link == links_.end()) return;
+    CopyMessage message{entry->entry, {entry->push, {}, nullptr}};
+    for (const BufferRef& field : entry->payload) {
+      Words words((field->size() + 7) / 8);
+      std::copy_n(field->data(), field->size(), reinterpret_cast<uint8_t*>(words.data()));
+      message.push.payload.emplace_back(std::move(words), field->size());
+    }
+    link->second->Send(Stream::kDialler, std::move(message));
+  }
+  void Close(uint64_t stream) override {
+    const auto link = links_.find(stream);
+    if (link == links_.end()) return;
+    link->second->Close(Stream::kDialler);
+    links_.erase(link);
+  }
+
   // ApplyLog
   absl::Status Write(std::string* lines) override {
     const absl::Status parsed =
@@ -155,11 +214,13 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
     const RequestView& view() const override { return *view_; }
     std::weak_ptr<const void> stream() const override { return stream_; }
     absl::Status Park() override;
-    void Execute() override { ps_->Answer(*view_, stream_.lock()); }
+    CopyLog::Answer Push() override;
+    void Execute() override { ps_->Answer(this); }
     void SendLifeSign() override;
     void AnswerError(const absl::Status& status) override;
 
    private:
+    friend class PsLife;
     bool Hold();
     void Send(v1::PushPullResponseHeader header);
 
@@ -169,9 +230,13 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
     RequestAssembler assembler_;
     std::deque<DataRequest> kept_;
     const RequestView* view_ = nullptr;  // when it is complete
-    uint64_t bytes_ = 0;                 // payload so far
-    uint64_t held_ = 0;                  // that count against the limit
-    uint64_t began_ = 0;                 // 0: it is not unfinished
+    bool pushed_ = false;
+    DataPathScratch scratch_;
+    v1::PushPullResponseHeader answer_;
+    CopyMarks marks_;
+    uint64_t bytes_ = 0;  // payload so far
+    uint64_t held_ = 0;   // that count against the limit
+    uint64_t began_ = 0;  // 0: it is not unfinished
   };
   struct Client {
     std::unique_ptr<Request> request;
@@ -240,6 +305,30 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
                 }});
   }
 
+  void AcceptPrimary(const std::shared_ptr<Stream>& stream) {
+    stream->Set(Stream::kAcceptor,
+                {.on_message = [this, s = std::weak_ptr<Stream>(stream)](Message message) {
+                  const auto open = s.lock();
+                  if (open != nullptr) {
+                    open->Send(Stream::kAcceptor, Replay(std::get<CopyMessage>(message)));
+                  }
+                }});
+  }
+  v1::CopyAck Replay(const CopyMessage& message) {
+    std::vector<std::span<const uint8_t>> payload;
+    for (const auto& [words, size] : message.push.payload) {
+      payload.emplace_back(reinterpret_cast<const uint8_t*>(words.data()), size);
+    }
+    if (!message.entry.push()) return core_->OnCopyEntry(message.entry, {.state = payload});
+    RequestAssembler assembler;
+    const absl::Status added = assembler.Add(message.push.header, payload);
+    if (!added.ok()) {
+      cluster_->ledger.Violate("{}: an entry was refused: {}", node_->name(), added.ToString());
+    }
+    ++cluster_->ledger.statistics.replayed;
+    return core_->OnCopyEntry(message.entry, {.push = &assembler.Finish()});
+  }
+
   void OnRequest(Client* client, const std::weak_ptr<Stream>& stream, DataRequest message) {
     std::unique_ptr<Request>& request = client->request;
     if (request == nullptr) request = std::make_unique<Request>(this, stream);
@@ -260,10 +349,8 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
     CheckMemory();
   }
 
-  void Answer(const RequestView& view, const std::shared_ptr<Stream>& stream) {
-    if (stream == nullptr) return;
-    v1::PushPullResponseHeader header;
-    std::vector<PayloadSlice> slices;
+  void PushOf(const RequestView& view, DataPathScratch* scratch, v1::PushPullResponseHeader* header,
+              CopyMarks* marks) {
     if (view.has_push && view.push.step.sync()) {
       cluster_->steps.Pushed(view.push);
       // A step that drops late closures needs copies of all.
@@ -272,8 +359,19 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
       if (anyway) ++answered_anyway_;
       most_early_ = std::max(most_early_, BytesOf(view));
     }
-    core_->data_path()->Handle(view, &scratch_, &header, &slices);
+    core_->data_path()->HandlePushes(view, scratch, header, marks);
+  }
+
+  void Answer(Request* request) {
+    const std::shared_ptr<Stream> stream = request->stream_.lock();
+    if (stream == nullptr) return;
+    request->Push();
+    core_->data_path()->WriteLog(&request->scratch_.log_lines);
+    const RequestView& view = request->view();
+    v1::PushPullResponseHeader& header = request->answer_;
+    std::vector<PayloadSlice> slices;
     CheckAnswer(view, header);
+    core_->data_path()->HandlePulls(view, &header, &slices);
     uint64_t bytes = 0;
     for (const PayloadSlice& slice : slices) bytes += slice.bytes;
     std::shared_ptr<const void> counted;
@@ -314,7 +412,10 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
     if (unsent <= memory.most_answers()) answered_anyway_ = 0;
     CheckTerm("unsent answers", unsent, memory.most_answers(),
               most_answer_ * (1 + answered_anyway_));
-    CheckTerm("early gradients", early, memory.most_early(), most_early_ * (1 + early_anyway_));
+    // Copies have those of their primaries besides.
+    if (!cluster_->plan.replicas) {
+      CheckTerm("early gradients", early, memory.most_early(), most_early_ * (1 + early_anyway_));
+    }
     CheckTerm("requests", requests_->there, memory.most_held_alone(), most_request_);
   }
   void CheckTerm(const char* what, uint64_t bytes, uint64_t most, uint64_t one_more) {
@@ -326,6 +427,7 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
 
   void KeepLedger() {
     ServerMemory* const memory = core_->memory();
+    core_->copies()->Tick();
     memory->Note(requests_->held, core_->data_path()->EarlyBytes(), core_->superseded_bytes());
     if (!parked_->empty()) {
       parked_->SendLifeSigns();
@@ -427,11 +529,11 @@ class PsLife : public Life, public ChiefSink, public ShardStore, public ApplyLog
   const std::unique_ptr<Logger> log_;
   MetricsRegistry metrics_;
   std::map<Adoption::Connection, std::shared_ptr<Stream>> chiefs_;
+  std::map<uint64_t, std::shared_ptr<Stream>> links_;  // to copies
   Adoption::Connection next_connection_ = 1;
   std::deque<std::function<void()>> background_;
   std::deque<std::function<void()>> tablet_work_;
   std::shared_ptr<const v1::CloseStep> noted_;  // the newest step that is in the ledger
-  DataPathScratch scratch_;
   const std::shared_ptr<RequestBytes> requests_ = std::make_shared<RequestBytes>();
   // The largest request, answer and gradient so far.
   uint64_t most_request_ = 0;
@@ -479,6 +581,11 @@ bool PsLife::Request::Hold() {
   all_->held = others + bytes_;
   held_ = bytes_;
   return true;
+}
+
+CopyLog::Answer PsLife::Request::Push() {
+  if (!std::exchange(pushed_, true)) ps_->PushOf(*view_, &scratch_, &answer_, &marks_);
+  return marks_.MayAnswer();
 }
 
 absl::Status PsLife::Request::Park() {

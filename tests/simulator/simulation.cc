@@ -116,6 +116,7 @@ class Simulation {
     Statistics& s = cluster_.ledger.statistics;
     s.sync_runs = plan_.mode == PlanMode::kSync ? 1 : 0;
     s.drop_runs = plan_.mode == PlanMode::kDrop ? 1 : 0;
+    s.replicated_runs = plan_.replicas ? 1 : 0;
     s.speculative_runs = plan_.mode == PlanMode::kSpeculative ? 1 : 0;
     s.bounded_runs = plan_.mode == PlanMode::kBounded ? 1 : 0;
     s.changing_runs = plan_.changes_mode() ? 1 : 0;

@@ -81,9 +81,11 @@ TEST_CASE("a seed means the same run every time") { CheckRepeats<PlantedBug>({3,
 // The search for a bug that few seeds find begins shortly before the first that does. A change of
 // the simulator moves that one: then the search is slow until the number here is changed, too.
 uint64_t FirstSeed(PlantedBug bug) {
-  if (bug == PlantedBug::kChiefRepeatsOtherMembers) return 2400;
-  if (bug == PlantedBug::kChiefForgetsHalfClose) return 900;
+  if (bug == PlantedBug::kChiefRepeatsOtherMembers) return 3400;
+  if (bug == PlantedBug::kChiefForgetsHalfClose) return 1000;
   if (bug == PlantedBug::kChiefChangesModeUnsettled) return 4000;
+  if (bug == PlantedBug::kPsOldPrimaryAnswers) return 2100;
+  if (bug == PlantedBug::kPsFillMissesEntries) return 800;
   return 1;
 }
 
@@ -120,7 +122,17 @@ TEST_CASE("a planted bug is found") {
        {"a server answers pulls whatever memory they take", PlantedBug::kPsAnswersNeverWait, 400},
        {"the chief commits a checkpoint without a server's file",
         PlantedBug::kChiefCommitsFailedFiles, 400},
-       {"the chief gives up on a slow disk", PlantedBug::kChiefIgnoresProgress, 400}}));
+       {"the chief gives up on a slow disk", PlantedBug::kChiefIgnoresProgress, 400},
+       {"a primary answers before its copy has the push", PlantedBug::kPsAnswersBeforeCopy, 4000},
+       {"a primary answers a repeated push before its copy has it",
+        PlantedBug::kPsDuplicateDoesNotWait, 20000},
+       {"a new copy misses what comes while its state travels", PlantedBug::kPsFillMissesEntries,
+        4000},
+       {"a new copy forgets an applied id", PlantedBug::kPsFillForgets, 4000},
+       {"a copy does not get staged pushes", PlantedBug::kPsCopyLosesStaged, 4000},
+       {"a replaced primary answers what waited", PlantedBug::kPsOldPrimaryAnswers, 20000},
+       {"the chief promotes a copy that is not complete", PlantedBug::kChiefPromotesFilling,
+        4000}}));
   CheckFinds(name, bug, most, FirstSeed(bug));
 }
 

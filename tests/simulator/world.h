@@ -43,7 +43,7 @@ struct CrashPointHit {};
 using Event = absl::AnyInvocable<void()>;
 
 class Stream;
-enum class StreamKind { kControl, kData };
+enum class StreamKind { kControl, kData, kCopy };
 
 // The code and the state of one process. Its destructor is the end of the process, which may come
 // at any time.

@@ -1,0 +1,402 @@
+#include "chief/core/homes.h"
+
+#include <algorithm>
+#include <string>
+
+#include "chief/core/recovery.h"
+#include "common/base/crash_point.h"
+#include "common/base/status.h"
+
+namespace cohort {
+namespace {
+
+constexpr int64_t kFillAgainUs = 1'000'000;  // after a copy could not be filled
+
+}  // namespace
+
+std::map<uint32_t, Homes::Home> Homes::OfLayout(const v1::Layout& layout, uint64_t term) {
+  std::map<uint32_t, Home> homes;
+  for (const v1::TabletSpec& tablet : layout.tablets()) {
+    homes[tablet.tablet()] = {.term = term,
+                              .primary = static_cast<int>(tablet.ps()),
+                              .copy = static_cast<int>(tablet.copy()) - 1};
+  }
+  return homes;
+}
+
+void Homes::Assign(const v1::Layout& layout, uint64_t term) {
+  homes_ = OfLayout(layout, term);
+  replicated_ = std::ranges::any_of(homes_, [](const auto& home) { return home.second.copy >= 0; });
+  changed_ = false;
+  moved_ = false;
+  record_ = 0;
+  requests_.clear();
+  promoted_.clear();
+  journaled_.reset();
+  fill_.reset();
+  degraded_ = false;
+}
+
+// ------------------------------------------------------------------ a chief that starts
+
+// Without a record the terms are those that the primaries report: the assignment's.
+std::map<uint32_t, Homes::Home> Homes::Known(const v1::Layout& layout) const {
+  if (!journaled_.has_value()) {
+    std::map<uint32_t, Home> homes = OfLayout(layout, 0);
+    uint64_t term = 0;
+    for (int ps = 0; ps < membership_->ps(); ++ps) {
+      const v1::PsHello& hello = servers_->hello(ps);
+      if (hello.timeline() == context_->timeline) term = std::max(term, hello.term());
+    }
+    for (auto& [tablet, home] : homes) home.term = term;
+    return homes;
+  }
+  std::map<uint32_t, Home> homes;
+  for (const v1::TabletHome& home : journaled_->homes()) {
+    homes[home.tablet()] = {.term = home.term(),
+                            .primary = static_cast<int>(home.primary()),
+                            .copy = static_cast<int>(home.copy()) - 1};
+  }
+  return homes;
+}
+
+// A copy that was promoted in the journal alone has its older term.
+bool Homes::HasTablet(int ps, uint32_t tablet, const Home& home) const {
+  const v1::PsHello& hello = servers_->hello(ps);
+  if (hello.timeline() != context_->timeline || hello.job() != context_->options.job) return false;
+  return std::ranges::any_of(hello.homes(), [&](const v1::TabletHome& has) {
+    return has.tablet() == tablet &&
+           (has.copy() == 0 ? has.term() == home.term : has.term() < home.term);
+  });
+}
+
+bool Homes::HasCopy(int ps, uint32_t tablet, const Home& home) const {
+  if (ps < 0) return false;
+  const v1::PsHello& hello = servers_->hello(ps);
+  if (hello.timeline() != context_->timeline || hello.job() != context_->options.job) return false;
+  return std::ranges::any_of(hello.homes(), [&](const v1::TabletHome& has) {
+    return has.tablet() == tablet && has.copy() != 0 && has.term() == home.term;
+  });
+}
+
+bool Homes::CanResume(const v1::Layout& layout) const {
+  const std::map<uint32_t, Home> known = Known(layout);
+  if (known.size() != static_cast<size_t>(layout.tablets_size())) return false;
+  return std::ranges::all_of(known, [&](const auto& entry) {
+    const auto& [tablet, home] = entry;
+    return HasTablet(home.primary, tablet, home) || HasCopy(home.copy, tablet, home);
+  });
+}
+
+void Homes::Resume(const v1::Layout& layout) {
+  homes_ = Known(layout);
+  replicated_ = std::ranges::any_of(layout.tablets(),
+                                    [](const v1::TabletSpec& tablet) { return tablet.copy() > 0; });
+  if (!replicated_) return;
+  bool lost = false;
+  for (auto& [tablet, home] : homes_) {
+    if (!HasTablet(home.primary, tablet, home)) {
+      Promote(tablet, &home);
+      lost = true;
+    } else if (home.copy >= 0 && !HasCopy(home.copy, tablet, home)) {
+      home.copy = -1;
+      lost = true;
+    }
+  }
+  changed_ = true;
+  NoteDegraded();
+  if (lost) {
+    Journal();
+  } else {
+    Tell();
+  }
+}
+
+// ------------------------------------------------------------------ new copies
+
+// Prefers the servers that the layout names.
+void Homes::Fill(const v1::Layout& layout, const v1::StepPosition& boundary,
+                 const v1::LearningRates& rates) {
+  if (!replicated_ || fill_.has_value() || !steady() || context_->now_us < next_fill_us_) return;
+  for (const v1::TabletSpec& spec : layout.tablets()) {
+    const Home& home = homes_.at(spec.tablet());
+    if (home.copy >= 0 || !membership_->adopted(PsTask(home.primary))) continue;
+    std::vector<int> servers = {static_cast<int>(spec.copy()) - 1, static_cast<int>(spec.ps())};
+    for (int ps = 0; ps < membership_->ps(); ++ps) servers.push_back(ps);
+    const auto server = std::ranges::find_if(servers, [&](int ps) {
+      return ps >= 0 && ps != home.primary && membership_->adopted(PsTask(ps));
+    });
+    if (server == servers.end()) continue;
+    v1::ChiefToPs message;
+    v1::AssignTablets* const assign = message.mutable_make_copy()->mutable_assign();
+    *assign->mutable_layout() = layout;
+    for (v1::TabletSpec& tablet : *assign->mutable_layout()->mutable_tablets()) {
+      tablet.set_copy(tablet.tablet() == spec.tablet() ? static_cast<uint32_t>(*server) + 1 : 0);
+    }
+    assign->set_ps(static_cast<uint32_t>(*server));
+    assign->set_timeline(context_->timeline);
+    assign->set_term(home.term);
+    *assign->mutable_position() = boundary;
+    *assign->mutable_learning_rates() = rates;
+    fill_ = NewCopy{.tablet = spec.tablet(), .server = *server};
+    fill_->request = outbox_->AskPs(*server, std::move(message));
+    return;
+  }
+}
+
+void Homes::DropFill(int ps) {
+  if (!fill_.has_value()) return;
+  if (fill_->server == ps || homes_.at(fill_->tablet).primary == ps) EndFill();
+}
+
+void Homes::EndFill() {
+  const NewCopy ended = *std::exchange(fill_, std::nullopt);
+  next_fill_us_ = context_->now_us + kFillAgainUs;
+  // The journal may have it, so that it could be promoted: that ends before its primary hears.
+  if (ended.state == FillState::kJournaling) return Journal();
+  if (record_ != 0) return;  // OnJournaled tells all servers
+  Send(homes_.at(ended.tablet).primary);
+  Send(ended.server);
+}
+
+void Homes::Send(int ps) {
+  if (!membership_->adopted(PsTask(ps))) return;
+  const uint64_t request = outbox_->AskPs(ps, MessageFor(ps));
+  if (requests_.contains(ps)) requests_[ps] = request;
+}
+
+// ------------------------------------------------------------------ losses
+
+bool Homes::Involves(int ps) const {
+  return std::ranges::any_of(homes_, [ps](const auto& home) {
+    return home.second.primary == ps || home.second.copy == ps;
+  });
+}
+
+bool Homes::IsPrimary(int ps) const {
+  return std::ranges::any_of(homes_, [ps](const auto& home) { return home.second.primary == ps; });
+}
+
+bool Homes::Survives(int ps) const {
+  return replicated_ && Involves(ps) && std::ranges::all_of(homes_, [&](const auto& entry) {
+           const Home& home = entry.second;
+           return home.primary != ps || Successor(entry.first, home).has_value();
+         });
+}
+
+// The server that answers for the tablet if its primary is lost.
+std::optional<int> Homes::Successor(uint32_t tablet, const Home& home) const {
+  int server = home.copy;
+  const bool filling =
+      fill_.has_value() && fill_->tablet == tablet && fill_->state != FillState::kMaking;
+  if (server < 0 && filling && context_->options.test_faults.promotes_filling) {
+    server = fill_->server;
+  }
+  if (server < 0 || !membership_->adopted(PsTask(server))) return std::nullopt;
+  return server;
+}
+
+void Homes::Promote(uint32_t tablet, Home* home) {
+  uint64_t newest = 0;
+  for (const auto& [tablet, other] : homes_) newest = std::max(newest, other.term);
+  home->term =
+      std::max(newest + 1, servers_->NextTerm(EraOf(outbox_->generation(), context_->timeline)));
+  home->primary = Successor(tablet, *home).value_or(home->copy);
+  home->copy = -1;
+  promoted_.insert(home->primary);
+}
+
+void Homes::Lose(int ps) {
+  for (auto& [tablet, home] : homes_) {
+    if (home.primary == ps) {
+      Promote(tablet, &home);
+    } else if (home.copy == ps) {
+      home.copy = -1;
+    }
+  }
+  promoted_.erase(ps);
+  requests_.erase(ps);
+  Journal();
+}
+
+void Homes::LoseCopy(uint32_t tablet, uint64_t term) {
+  const auto home = homes_.find(tablet);
+  if (fill_.has_value() && fill_->tablet == tablet && home != homes_.end() &&
+      home->second.term == term) {
+    return EndFill();
+  }
+  if (home == homes_.end() || home->second.term != term || home->second.copy < 0) return;
+  home->second.copy = -1;
+  Journal();
+}
+
+// ------------------------------------------------------------------ progress
+
+void Homes::Journal() {
+  changed_ = true;
+  v1::JournalRecord record;
+  for (const auto& [tablet, home] : homes_) {
+    v1::TabletHome* const out = record.mutable_homes()->add_homes();
+    out->set_tablet(tablet);
+    out->set_term(home.term);
+    out->set_primary(static_cast<uint32_t>(home.primary));
+    const bool filled =
+        fill_.has_value() && fill_->tablet == tablet && fill_->state == FillState::kJournaling;
+    out->set_copy(static_cast<uint32_t>((filled ? fill_->server : home.copy) + 1));
+  }
+  record_ = outbox_->Append(std::move(record));
+}
+
+void Homes::OnJournaled(uint64_t record) {
+  if (record_ == 0 || record < record_) return;
+  record_ = 0;
+  COHORT_CRASH_POINT("chief.homes.journaled");
+  if (fill_.has_value() && fill_->state == FillState::kJournaling) {
+    homes_.at(fill_->tablet).copy = fill_->server;
+    fill_.reset();
+  }
+  NoteDegraded();
+  Tell();
+}
+
+void Homes::NoteDegraded() {
+  if (degraded_ == (alone() > 0)) return;
+  degraded_ = !degraded_;
+  outbox_->effects()->Note(
+      degraded_ ? "degraded" : "not_degraded",
+      degraded_ ? fmt::format("{} of {} tablets have no copy: the job would go back to its newest "
+                              "checkpoint if their server were lost now",
+                              alone(), homes_.size())
+                : "each tablet has a copy again");
+}
+
+void Homes::Tell() {
+  const std::set<int> answer = primaries();
+  requests_.clear();
+  for (int ps = 0; ps < membership_->ps(); ++ps) {
+    if (!membership_->adopted(PsTask(ps))) {
+      if (answer.contains(ps)) requests_[ps] = 0;  // OnPsAdopted asks
+      continue;
+    }
+    const uint64_t request = outbox_->AskPs(ps, MessageFor(ps));
+    if (answer.contains(ps)) requests_[ps] = request;
+  }
+  moved_ = true;
+}
+
+bool Homes::OnPsMessage(int ps, const v1::PsToChief& message) {
+  if (message.has_copy_complete()) {
+    const auto home = homes_.find(message.copy_complete().tablet());
+    const bool right = fill_.has_value() && fill_->state == FillState::kFilling &&
+                       home != homes_.end() && fill_->tablet == home->first &&
+                       home->second.primary == ps &&
+                       home->second.term == message.copy_complete().term();
+    if (right) {
+      fill_->state = FillState::kJournaling;
+      Journal();
+    }
+    return true;
+  }
+  if (fill_.has_value() && fill_->state == FillState::kMaking && fill_->server == ps &&
+      message.request() == fill_->request) {
+    if (!message.has_assigned()) {
+      EndFill();
+      return true;
+    }
+    fill_->state = FillState::kFilling;
+    if (record_ == 0) {
+      Send(ps);
+      Send(homes_.at(fill_->tablet).primary);
+    }
+    return true;
+  }
+  const auto asked = requests_.find(ps);
+  if (asked == requests_.end() || message.request() == 0 || asked->second != message.request()) {
+    return message.has_homes_taken();
+  }
+  // A server that cannot take its homes is of no use: its next hello shows what it has.
+  if (message.has_homes_taken()) requests_.erase(asked);
+  return true;
+}
+
+void Homes::OnPsAdopted(int ps) {
+  if (!replicated_ || record_ != 0) return;
+  if (!changed_ && requests_.empty()) return;
+  const uint64_t request = outbox_->AskPs(ps, MessageFor(ps));
+  if (requests_.contains(ps)) requests_[ps] = request;
+}
+
+std::optional<std::set<int>> Homes::TakeMoved() {
+  if (!moved_ || !steady()) return std::nullopt;
+  moved_ = false;
+  return std::exchange(promoted_, {});
+}
+
+// ------------------------------------------------------------------ state
+
+size_t Homes::alone() const {
+  if (!replicated_) return 0;
+  return static_cast<size_t>(
+      std::ranges::count_if(homes_, [](const auto& home) { return home.second.copy < 0; }));
+}
+
+std::set<int> Homes::primaries() const {
+  std::set<int> servers;
+  for (const auto& [tablet, home] : homes_) servers.insert(home.primary);
+  return servers;
+}
+
+bool Homes::there() const {
+  return std::ranges::all_of(primaries(),
+                             [this](int ps) { return membership_->adopted(PsTask(ps)); });
+}
+
+v1::ChiefToPs Homes::MessageFor(int ps) const {
+  v1::ChiefToPs message;
+  v1::TakeHomes* const take = message.mutable_homes();
+  take->set_timeline(context_->timeline);
+  take->set_ps(static_cast<uint32_t>(ps));
+  for (const auto& [tablet, home] : homes_) {
+    const bool fills =
+        fill_.has_value() && fill_->tablet == tablet && fill_->state != FillState::kMaking;
+    const int copy = fills ? fill_->server : home.copy;
+    if (home.primary != ps && copy != ps) continue;
+    v1::TabletHome* const out = take->add_homes();
+    out->set_tablet(tablet);
+    out->set_term(home.term);
+    out->set_primary(static_cast<uint32_t>(home.primary));
+    out->set_copy(static_cast<uint32_t>(copy + 1));
+    out->set_filling(fills);
+    if (home.primary == ps && copy >= 0) *out->mutable_copy_route() = servers_->RouteOf(copy);
+  }
+  return message;
+}
+
+void Homes::SendRoutes(int worker, const v1::Layout& layout) const {
+  if (!membership_->adopted(WorkerTask(worker))) return;
+  v1::ChiefToWorker message;
+  v1::Routes* const routes = message.mutable_routes();
+  *routes->mutable_layout() = layout;
+  routes->set_timeline(context_->timeline);
+  uint32_t tablets = 0;
+  for (const v1::TabletSpec& tablet : layout.tablets()) {
+    tablets = std::max(tablets, tablet.tablet() + 1);
+  }
+  routes->mutable_terms()->Resize(static_cast<int>(tablets), 0);
+  for (v1::TabletSpec& tablet : *routes->mutable_layout()->mutable_tablets()) {
+    const Home& home = homes_.at(tablet.tablet());
+    tablet.set_ps(static_cast<uint32_t>(home.primary));
+    routes->set_terms(static_cast<int>(tablet.tablet()), home.term);
+  }
+  for (int ps = 0; ps < membership_->ps(); ++ps) *routes->add_servers() = servers_->RouteOf(ps);
+  outbox_->ToWorker(worker, std::move(message));
+}
+
+std::string Homes::Waiting() const {
+  if (record_ != 0) return "waiting for the journal to have the new homes of tablets";
+  if (requests_.empty()) return "";
+  return fmt::format("waiting for {} to take the tablets of a lost server",
+                     TaskName(context_->options, PsTask(requests_.begin()->first)));
+}
+
+}  // namespace cohort

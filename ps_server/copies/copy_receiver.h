@@ -1,0 +1,43 @@
+#ifndef COHORT_PS_SERVER_COPIES_COPY_RECEIVER_H_
+#define COHORT_PS_SERVER_COPIES_COPY_RECEIVER_H_
+
+#include <memory>
+
+#include "common/rpc/stream/stream.h"
+#include "proto/parameter_server.pb.h"
+#include "ps_server/ps_core.h"
+#include "ps_server/request_assembler.h"
+#include "ps_server/request_message.h"
+
+namespace cohort {
+
+// Reads the log of a primary, whose tablet has its copy here, and replays it as it comes:
+//
+//   a frame CopyEntry, and perhaps frames of a PushPullRequest with its payload ─► PsCore ─► CopyAck
+//
+// Calls come on the thread that polls the stream, so an entry is done before the next one is read.
+class CopyReceiver : public StreamHandler {
+ public:
+  // All but `stream` outlive this.
+  CopyReceiver(PsCore* core, CodecCounters* counters, std::shared_ptr<Stream> stream)
+      : core_(core), stream_(std::move(stream)), messages_(counters) {}
+
+  void OnFrame(Frame frame) override;
+  void OnClosed(const absl::Status&) override {}
+
+ private:
+  absl::Status ReadPush(Frame frame);
+  void ReadState(Frame frame);
+
+  PsCore* const core_;
+  const std::shared_ptr<Stream> stream_;
+  v1::CopyEntry entry_;
+  bool reads_payload_ = false;  // the payload of entry_ follows
+  v1::PushPullHeader header_;
+  RequestMessages messages_;
+  RequestAssembler assembler_;
+};
+
+}  // namespace cohort
+
+#endif  // COHORT_PS_SERVER_COPIES_COPY_RECEIVER_H_

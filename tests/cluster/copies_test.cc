@@ -1,0 +1,117 @@
+// `strategy.replicas: 2`: servers and chiefs are killed again and again; nothing is rolled back.
+#include <catch2/catch.hpp>
+#include <random>
+#include <string>
+
+#include "tests/cluster/scenario.h"
+#include "tests/cluster/trained_weights.h"
+
+namespace cohort {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Body = MiniCluster::Body;
+
+std::string Replace(std::string text, const std::string& what, const std::string& with) {
+  REQUIRE(text.find(what) != std::string::npos);
+  return text.replace(text.find(what), what.size(), with);
+}
+
+std::string AsyncJob(int epochs) {
+  return Replace(StormJob(epochs), "\nstrategy:", "\nstrategy:\n  replicas: 2");
+}
+
+// The census model in steps of three closures.
+std::string SyncJob(bool copies) {
+  std::string job = Replace(ExampleJob("census_csv.yaml"), "epochs: 5", "epochs: 2");
+  job = Replace(std::move(job), "- Embedding", "- DynamicEmbedding");
+  job = Replace(std::move(job), "input_dim: 17, ", "min_count: 2, evict_after_steps: 3, ");
+  return Replace(std::move(job), "\ncheckpoint:",
+                 std::string("\nstrategy: {mode: sync, closures_per_step: 3") +
+                     (copies ? ", replicas: 2" : "") + "}\n\ncheckpoint:");
+}
+
+// Kills a server, a chief, or both, and waits until each tablet has a copy again, and for some
+// steps. `kills` counts servers.
+void Strike(Scenario* s, int kills, uint32_t seed) {
+  std::mt19937 random(seed);
+  while (kills > 0) {
+    INFO("kills left: " << kills);
+    const uint32_t what = random() % 4;  // 0: a chief; 1: a server and the chief; else a server
+    if (what > 0) {
+      s->Bounce(TaskRole::kPs, static_cast<int>(random() % 2));
+      --kills;
+    }
+    if (what < 2) s->Bounce(TaskRole::kChief, 0);
+    if (what > 0) s->Said(TaskRole::kChief, 0, {"not_degraded"});
+    LineFollower lines((*s)->apply_log(0), SizeOf((*s)->apply_log(0)));
+    uint32_t more = 5 + random() % 30;
+    REQUIRE(lines.WaitFor([&](std::string_view) { return --more == 0; }, seconds(90)));
+  }
+}
+
+MiniClusterOptions OptionsOf(std::string job) {
+  return {.servers = 2,
+          .workers = 3,
+          .job_yaml = std::move(job),
+          .data_dir = GeneratedDataDir(),
+          .proxied = true};
+}
+
+void ServersAreKilled(Body body, const char* name, int epochs, int kills, uint32_t seed) {
+  Scenario s(body, name, OptionsOf(AsyncJob(epochs)));
+  for (const int ps : {0, 1}) s.Pace(ps, milliseconds(5));
+  s.Check(s->StartAll());
+  s.Check(s->WaitForSteps(50, seconds(60)));
+  Strike(&s, kills, seed);
+  for (const int ps : {0, 1}) s.Release(ps);
+  CHECK(s.Finish(seconds(300)).timelines == 1);
+}
+
+void SynchronousServersAreKilled(Body body, const char* name, int kills, uint32_t seed) {
+  Scenario calm(body, "copies-calm", OptionsOf(SyncJob(/*copies=*/false)));
+  calm.Check(calm->StartAll());
+  calm.Finish();
+  Scenario s(body, name, OptionsOf(SyncJob(/*copies=*/true)));
+  for (const int ps : {0, 1}) s.Pace(ps, milliseconds(20));
+  s.Check(s->StartAll());
+  s.Check(s->WaitForSteps(10, seconds(60)));
+  Strike(&s, kills, seed);
+  for (const int ps : {0, 1}) s.Release(ps);
+  CHECK(s.Finish(seconds(300)).timelines == 1);
+  CheckSameWeights(TrainedWeightsOf(calm->checkpoint_dir()), TrainedWeightsOf(s->checkpoint_dir()));
+}
+
+// The only copy of a tablet is lost: the job goes back to its newest checkpoint.
+void BothServersAreKilled(Body body) {
+  Scenario s(body, "copies-both",
+             OptionsOf(Replace(AsyncJob(2), "every_steps: 500", "every_steps: 50")));
+  for (const int ps : {0, 1}) s.Pace(ps, milliseconds(5));
+  s.Check(s->StartAll());
+  s.Said(TaskRole::kChief, 0, {"checkpoint", "cut=1"});
+  s.Check(s->Kill(TaskRole::kPs, 0));
+  s.Said(TaskRole::kChief, 0, {"chief:0 degraded"});
+  s.Check(s->Kill(TaskRole::kPs, 1));
+  s.Check(s->Start(TaskRole::kPs, 0));
+  s.Check(s->Start(TaskRole::kPs, 1));
+  s.Said(TaskRole::kPs, 1, {"serving", "timeline=2"});
+  for (const int ps : {0, 1}) s.Release(ps);
+  CHECK(s.Finish(seconds(300)).timelines == 2);
+}
+
+COHORT_BOTH_BODIES("servers with copies are killed again and again, and nothing is rolled back",
+                   [](Body body) { ServersAreKilled(body, "copies-async", 3, 6, 1); })
+COHORT_BOTH_BODIES(
+    "servers with copies are killed in mode sync, and the weights have the same bits",
+    [](Body body) { SynchronousServersAreKilled(body, "copies-sync", 6, 2); })
+COHORT_BOTH_BODIES("both servers of a tablet are lost, and the job goes back to a checkpoint",
+                   BothServersAreKilled)
+
+TEST_CASE("50 kills of servers with copies, in each mode", "[storm]") {
+  ServersAreKilled(Body::kProcesses, "copies-storm-async", 30, 50, 3);
+  SynchronousServersAreKilled(Body::kProcesses, "copies-storm-sync", 50, 4);
+}
+
+}  // namespace
+}  // namespace cohort
