@@ -77,6 +77,11 @@ void AddJobMetrics(const Add& metrics) {
   add("cohort_chief_tablets_without_copy",
       "With `replicas: 2`, tablets that have no copy now; not 0: the job is degraded.",
       number(&State::tablets_alone));
+  add("cohort_chief_tablets_moving", "Tablets that are on their way to another server.",
+      number(&State::tablets_moving));
+  add("cohort_chief_tablets_moved_total",
+      "Tablets that a server has handed over to another one, because a user asked for it.",
+      number(&State::tablets_moved));
   add("cohort_chief_rollbacks_total",
       "Times that the job went back to its newest checkpoint after a lost parameter server.",
       counter(&CoreCounters::rollbacks));

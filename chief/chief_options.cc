@@ -30,6 +30,10 @@ void AddChiefFlags(FlagSet* flags, ChiefFlags* out) {
       "takeover", &out->takeover,
       "take over the tasks and the checkpoint directory from another chief, which is dead or "
       "must end");
+  flags->Add(
+      "standby", &out->standby,
+      "wait until no other chief has the checkpoint directory, or its chief has been silent for "
+      "4 s, then continue its job; exit with 0 if the job is finished");
   flags->AddSeconds(
       "task_timeout_s", &out->task_timeout_s,
       "seconds to wait for a task at the start, or for a lost one; 0: the job file's");
@@ -67,6 +71,11 @@ absl::StatusOr<Chief::Options> MakeChiefOptions(const ChiefFlags& flags, const R
                                                 const char* data_dir) {
   Chief::Options options;
   JobRunnerOptions& job = options.job;
+  if (flags.standby && (flags.fresh || flags.takeover)) {
+    return UsageError(
+        "--standby excludes --fresh and --takeover: a standby chief continues what another one has "
+        "begun");
+  }
   COHORT_ASSIGN_OR_RETURN(job.job, ReadJobFile(flags.job, flags.strategy));
   COHORT_RETURN_IF_ERROR(CheckStrategy(flags, job.job));
   const StrategyClass* const strategy = FindStrategy(job.job.spec.strategy().name());
@@ -79,7 +88,8 @@ absl::StatusOr<Chief::Options> MakeChiefOptions(const ChiefFlags& flags, const R
   job.checkpoint_dir = flags.checkpoint_dir;
   job.log_dir = flags.log_dir;
   job.fresh = flags.fresh;
-  job.finished_ok = flags.finished_ok;
+  job.finished_ok = flags.finished_ok || flags.standby;
+  job.standby = flags.standby;
   job.launch = flags.launch;
   job.takeover = flags.takeover;
   job.security = context.security;

@@ -23,6 +23,7 @@ struct ChiefFlags {
   bool finished_ok = false;
   std::string launch;
   bool takeover = false;
+  bool standby = false;
   double task_timeout_s = 0;  // 0: the job file's
 };
 

@@ -68,6 +68,10 @@ class CoordinatorImpl final : public ClusterCoordinator, private CoreEffects {
   absl::Status EndEpoch(const v1::EpochRecord* record) override;
   std::vector<v1::EpochRecord> History() const override;
   absl::Status SetMode(const ModeSettings& settings) override;
+  absl::Status MoveTablets(const TabletMove& move) override {
+    MutexLock lock(core_.mu());
+    return core_.get()->MoveTablets(move);
+  }
 
   absl::Status Checkpoint(bool finished) override { return checkpoints_->Take(finished).status(); }
   absl::Status StartCheckpoint() override { return checkpoints_->StartOne(); }

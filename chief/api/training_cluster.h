@@ -55,6 +55,10 @@ class TrainingCluster {
   // InvalidArgument if the fields do not fit the mode; the reason why the mode stays as it was.
   virtual absl::Status SetMode(const ModeSettings& request) = 0;
 
+  // Tablets begin to move to other servers, while the job trains. Errors: InvalidArgument for a
+  // server that does not exist, or is the last one; FailedPrecondition if tablets cannot move now.
+  virtual absl::Status MoveTablets(const TabletMove& move) = 0;
+
   // Sets the learning rate of all optimizers (-1: their own again) from the next update on, and
   // waits until the change is durable and every server has it. `by_user`: it outlives a rollback,
   // and a callback does not change it at the same place, and the call waits for task_timeout_s.

@@ -70,7 +70,9 @@ void CoordinatorCore::Advance() {
   if (phase() == Phase::kFailed) return;
   AdvanceHomes();
   if (phase() == Phase::kReady && served() && !rollback_.active() && !end_.begun()) {
-    homes_.Fill(variables_.layout(), steps_.open().begin(), steps_.rates().rates());
+    // A promoted server is in no cut that has begun.
+    homes_.Advance(variables_.layout(), steps_.open().begin(), steps_.rates().rates(),
+                   /*may_hand_over=*/cut_.state() == Cut::State::kIdle);
   }
   steps_.Advance(scheduler_.next_place(), rollback_.active());
   AdvanceCut();
@@ -115,7 +117,7 @@ void CoordinatorCore::Tick(int64_t now_us) {
 
 void CoordinatorCore::LosePs(int ps, const std::string& why) {
   absl::Status error = servers_.LostError(ps, why);
-  if (served() && homes_.replicated()) {
+  if (served() && homes_.in_use()) {
     if (!context_.options.test_faults.promotes_filling) homes_.DropFill(ps);
     if (!homes_.Involves(ps)) return;
     if (homes_.Survives(ps)) return Replace(ps, error);
@@ -292,6 +294,28 @@ absl::Status CoordinatorCore::SetMode(const ModeSettings& settings) {
     return FailedPrecondition("the mode cannot change while the variables are not served");
   }
   return steps_.SetMode(settings);
+}
+
+absl::Status CoordinatorCore::MoveTablets(const TabletMove& move) {
+  const Advancing advancing(this);
+  if (phase() != Phase::kReady || !served() || rollback_.active() || end_.begun()) {
+    return FailedPrecondition("tablets cannot move while the variables are not served");
+  }
+  if (context_.options.table_memory_bytes > 0) {
+    return FailedPrecondition(
+        "tablets cannot move, because the job has `table_memory_bytes`: a server that gets a "
+        "tablet "
+        "keeps all of its rows in memory");
+  }
+  switch (move.what) {
+    case TabletMove::What::kDrain:
+      return homes_.Drain(move.ps, variables_.layout());
+    case TabletMove::What::kReturn:
+      return homes_.Return(move.ps);
+    case TabletMove::What::kRebalance:
+      return homes_.Rebalance(variables_.layout());
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CoordinatorCore::SetLearningRate(double rate, bool by_user) {
@@ -566,7 +590,7 @@ absl::Status CoordinatorCore::RollBack(const v1::Manifest* manifest, const std::
   v1::LearningRates rates =
       RatesAfterRollback(target.chief.learning_rates(), steps_.rates().rates());
   if (rates.rates_size() > 0) *target.chief.mutable_learning_rates() = std::move(rates);
-  rollback_.Begin(std::move(target), variables_.layout(), servers_.SharingMemory(),
+  rollback_.Begin(std::move(target), homes_.Placed(variables_.layout()), servers_.SharingMemory(),
                   context_.now_us);
   return absl::OkStatus();
 }

@@ -114,6 +114,9 @@ class CoordinatorCore {
   // Changes the mode at the next boundary (Steps::SetMode). Errors: FailedPrecondition if the
   // variables are not served, or another change is under way.
   absl::Status SetMode(const ModeSettings& settings);
+  // Tablets begin to move (Homes). Errors: FailedPrecondition if the variables are not served, or
+  // no copy of a tablet can be made; those of Homes.
+  absl::Status MoveTablets(const TabletMove& move);
   // Sets the learning rate from the next update on (Steps::SetLearningRate). The change ends when
   // view().steps.rates() is not changing() any more. Errors: FailedPrecondition if the variables
   // are not served, or another change is under way.

@@ -100,6 +100,13 @@ struct WorkerFigures {
   bool connected = true;      // false: it was lost, or has not arrived yet
 };
 
+// What a server has now (chief/core/homes.h).
+struct ServerTablets {
+  size_t tablets = 0;    // that it answers for
+  size_t copies = 0;     // that it keeps for other servers
+  bool drained = false;  // it should have none
+};
+
 // What a task has reported with its last Pong, and when the chief last heard it.
 struct TaskReport {
   std::string address;

@@ -37,7 +37,10 @@ struct CoreState {
   std::vector<TaskReport> worker_reports;  // by index
   std::vector<TaskReport> server_reports;
   ModeSettings mode;
-  size_t tablets_alone = 0;  // that have no copy, and should
+  size_t tablets_alone = 0;    // that have no copy, and should
+  size_t tablets_moving = 0;   // to another server
+  uint64_t tablets_moved = 0;  // since this chief started
+  std::vector<ServerTablets> server_tablets;
 
   // Counted since this chief started, except lost tasks, rollbacks and restarts: those cover the
   // whole job.

@@ -39,6 +39,9 @@ CoreState CoreView::State() const {
   }
   state.mode = steps.mode().settings();
   state.tablets_alone = homes.alone();
+  state.tablets_moving = homes.moving();
+  state.tablets_moved = homes.handed_over();
+  state.server_tablets = homes.figures();
   state.counters = counters();
   state.journal_refusals = journal.refusals();
   state.journal_stalled_seconds = static_cast<double>(journal.stalled_us()) / 1e6;

@@ -48,7 +48,7 @@ struct CoreView {
   CorePhase phase() const { return context.phase; }
   bool served() const { return variables.served(); }
   uint64_t timeline() const { return context.timeline; }
-  bool all_ps_there() const { return membership.all(Role::kPs, Link::kAdopted); }
+  bool all_ps_there() const { return homes.all_there() && (!served() || homes.there()); }
   int ready_workers() const { return dispatcher.pace().count_available(); }
   // True if nothing is scheduled, and no closure still runs after an error.
   bool idle() const { return closures.queue().size() == 0 && !error_pending(); }

@@ -19,30 +19,63 @@ std::map<uint32_t, Homes::Home> Homes::OfLayout(const v1::Layout& layout, uint64
   for (const v1::TabletSpec& tablet : layout.tablets()) {
     homes[tablet.tablet()] = {.term = term,
                               .primary = static_cast<int>(tablet.ps()),
-                              .copy = static_cast<int>(tablet.copy()) - 1};
+                              .copy = static_cast<int>(tablet.copy()) - 1,
+                              .place = static_cast<int>(tablet.ps())};
   }
   return homes;
 }
 
+// Depends on the layout and on the drained servers alone, so each chief finds the same.
+v1::Layout Homes::Placed(const v1::Layout& layout) const {
+  v1::Layout placed = layout;
+  if (drained_.empty()) return placed;
+  std::vector<uint32_t> left;
+  for (int ps = 0; ps < membership_->ps(); ++ps) {
+    if (!drained_.contains(ps)) left.push_back(static_cast<uint32_t>(ps));
+  }
+  for (v1::TabletSpec& tablet : *placed.mutable_tablets()) {
+    const auto other = [&](uint32_t not_this) {
+      uint32_t ps = left[tablet.tablet() % left.size()];
+      if (ps == not_this) ps = left[(tablet.tablet() + 1) % left.size()];
+      return ps;
+    };
+    if (drained(static_cast<int>(tablet.ps()))) tablet.set_ps(other(UINT32_MAX));
+    if (tablet.copy() == 0) continue;
+    const bool lost = drained(static_cast<int>(tablet.copy()) - 1);
+    if (!lost && tablet.copy() - 1 != tablet.ps()) continue;
+    const uint32_t copy = other(tablet.ps());
+    tablet.set_copy(copy == tablet.ps() ? 0 : copy + 1);
+  }
+  return placed;
+}
+
 void Homes::Assign(const v1::Layout& layout, uint64_t term) {
   homes_ = OfLayout(layout, term);
-  replicated_ = std::ranges::any_of(homes_, [](const auto& home) { return home.second.copy >= 0; });
+  replicated_ = context_->options.copies;
   changed_ = false;
   moved_ = false;
   record_ = 0;
   requests_.clear();
   promoted_.clear();
   journaled_.reset();
+  if (!drained_.empty()) journaled_.emplace();
   fill_.reset();
   degraded_ = false;
 }
 
 // ------------------------------------------------------------------ a chief that starts
 
+void Homes::Restore(const std::optional<v1::TabletHomes>& journaled) {
+  journaled_ = journaled;
+  drained_.clear();
+  if (!journaled.has_value()) return;
+  for (const uint32_t ps : journaled->drained()) drained_.insert(static_cast<int>(ps));
+}
+
 // Without a record the terms are those that the primaries report: the assignment's.
 std::map<uint32_t, Homes::Home> Homes::Known(const v1::Layout& layout) const {
-  if (!journaled_.has_value()) {
-    std::map<uint32_t, Home> homes = OfLayout(layout, 0);
+  if (!journaled_.has_value() || journaled_->homes_size() == 0) {
+    std::map<uint32_t, Home> homes = OfLayout(Placed(layout), 0);
     uint64_t term = 0;
     for (int ps = 0; ps < membership_->ps(); ++ps) {
       const v1::PsHello& hello = servers_->hello(ps);
@@ -53,9 +86,11 @@ std::map<uint32_t, Homes::Home> Homes::Known(const v1::Layout& layout) const {
   }
   std::map<uint32_t, Home> homes;
   for (const v1::TabletHome& home : journaled_->homes()) {
-    homes[home.tablet()] = {.term = home.term(),
-                            .primary = static_cast<int>(home.primary()),
-                            .copy = static_cast<int>(home.copy()) - 1};
+    homes[home.tablet()] = {
+        .term = home.term(),
+        .primary = static_cast<int>(home.primary()),
+        .copy = static_cast<int>(home.copy()) - 1,
+        .place = static_cast<int>(home.place() > 0 ? home.place() - 1 : home.primary())};
   }
   return homes;
 }
@@ -90,9 +125,8 @@ bool Homes::CanResume(const v1::Layout& layout) const {
 
 void Homes::Resume(const v1::Layout& layout) {
   homes_ = Known(layout);
-  replicated_ = std::ranges::any_of(layout.tablets(),
-                                    [](const v1::TabletSpec& tablet) { return tablet.copy() > 0; });
-  if (!replicated_) return;
+  replicated_ = context_->options.copies;
+  if (!replicated_ && !journaled_.has_value()) return;
   bool lost = false;
   for (auto& [tablet, home] : homes_) {
     if (!HasTablet(home.primary, tablet, home)) {
@@ -112,36 +146,128 @@ void Homes::Resume(const v1::Layout& layout) {
   }
 }
 
-// ------------------------------------------------------------------ new copies
+// ------------------------------------------------------------------ new copies, and moves
 
 // Prefers the servers that the layout names.
-void Homes::Fill(const v1::Layout& layout, const v1::StepPosition& boundary,
-                 const v1::LearningRates& rates) {
-  if (!replicated_ || fill_.has_value() || !steady() || context_->now_us < next_fill_us_) return;
+std::optional<int> Homes::ServerForCopy(const v1::TabletSpec& spec, const Home& home) const {
+  std::vector<int> servers = {static_cast<int>(spec.copy()) - 1, static_cast<int>(spec.ps())};
+  for (int ps = 0; ps < membership_->ps(); ++ps) servers.push_back(ps);
+  const auto server = std::ranges::find_if(servers, [&](int ps) {
+    return ps >= 0 && ps != home.primary && !drained(ps) && membership_->adopted(PsTask(ps));
+  });
+  return server == servers.end() ? std::nullopt : std::optional<int>(*server);
+}
+
+void Homes::Advance(const v1::Layout& layout, const v1::StepPosition& boundary,
+                    const v1::LearningRates& rates, bool may_hand_over) {
+  if (HandsOverEarly()) return;
+  if (fill_.has_value() || !steady() || context_->now_us < next_fill_us_) return;
   for (const v1::TabletSpec& spec : layout.tablets()) {
-    const Home& home = homes_.at(spec.tablet());
-    if (home.copy >= 0 || !membership_->adopted(PsTask(home.primary))) continue;
-    std::vector<int> servers = {static_cast<int>(spec.copy()) - 1, static_cast<int>(spec.ps())};
-    for (int ps = 0; ps < membership_->ps(); ++ps) servers.push_back(ps);
-    const auto server = std::ranges::find_if(servers, [&](int ps) {
-      return ps >= 0 && ps != home.primary && membership_->adopted(PsTask(ps));
-    });
-    if (server == servers.end()) continue;
-    v1::ChiefToPs message;
-    v1::AssignTablets* const assign = message.mutable_make_copy()->mutable_assign();
-    *assign->mutable_layout() = layout;
-    for (v1::TabletSpec& tablet : *assign->mutable_layout()->mutable_tablets()) {
-      tablet.set_copy(tablet.tablet() == spec.tablet() ? static_cast<uint32_t>(*server) + 1 : 0);
+    Home& home = homes_.at(spec.tablet());
+    if (!membership_->adopted(PsTask(home.primary))) continue;
+    std::optional<int> server;
+    if (home.place != home.primary && membership_->adopted(PsTask(home.place))) {
+      if (home.copy == home.place) {
+        if (!may_hand_over) continue;
+        ++handed_over_;
+        outbox_->effects()->Note(
+            "tablet_handed_over",
+            fmt::format("tablet {} from ps:{} to ps:{}, {} still move", spec.tablet(), home.primary,
+                        home.place, moving() - 1));
+        Promote(spec.tablet(), &home);
+        return Journal();
+      }
+      server = home.place;
+    } else if (replicated_ && (home.copy < 0 || drained(home.copy))) {
+      server = ServerForCopy(spec, home);
     }
-    assign->set_ps(static_cast<uint32_t>(*server));
-    assign->set_timeline(context_->timeline);
-    assign->set_term(home.term);
-    *assign->mutable_position() = boundary;
-    *assign->mutable_learning_rates() = rates;
-    fill_ = NewCopy{.tablet = spec.tablet(), .server = *server};
-    fill_->request = outbox_->AskPs(*server, std::move(message));
-    return;
+    const bool surplus = !replicated_ && home.copy >= 0;  // a move that was called off
+    if (!server.has_value() && !surplus) continue;
+    if (home.copy < 0) return MakeCopy(layout, spec.tablet(), *server, boundary, rates);
+    home.copy = -1;  // a tablet has one log, and so one copy
+    return Journal();
   }
+}
+
+bool Homes::HandsOverEarly() {
+  if (!context_->options.test_faults.hands_over_early || !steady()) return false;
+  if (!fill_.has_value() || fill_->state != FillState::kFilling) return false;
+  Home& home = homes_.at(fill_->tablet);
+  if (home.place != fill_->server) return false;
+  const NewCopy early = *std::exchange(fill_, std::nullopt);
+  home.copy = early.server;
+  Promote(early.tablet, &home);
+  Journal();
+  return true;
+}
+
+void Homes::MakeCopy(const v1::Layout& layout, uint32_t tablet, int server,
+                     const v1::StepPosition& boundary, const v1::LearningRates& rates) {
+  v1::ChiefToPs message;
+  v1::AssignTablets* const assign = message.mutable_make_copy()->mutable_assign();
+  *assign->mutable_layout() = layout;
+  for (v1::TabletSpec& spec : *assign->mutable_layout()->mutable_tablets()) {
+    spec.set_copy(spec.tablet() == tablet ? static_cast<uint32_t>(server) + 1 : 0);
+  }
+  assign->set_ps(static_cast<uint32_t>(server));
+  assign->set_timeline(context_->timeline);
+  assign->set_term(homes_.at(tablet).term);
+  *assign->mutable_position() = boundary;
+  *assign->mutable_learning_rates() = rates;
+  fill_ = NewCopy{.tablet = tablet, .server = server};
+  fill_->request = outbox_->AskPs(server, std::move(message));
+}
+
+absl::Status Homes::Drain(int ps, const v1::Layout& layout) {
+  if (ps < 0 || ps >= membership_->ps()) {
+    return InvalidArgument("there is no ps:{}: the job has ps:0 to ps:{}", ps,
+                           membership_->ps() - 1);
+  }
+  if (drained(ps)) return absl::OkStatus();
+  if (drained_.size() + 1 >= static_cast<size_t>(membership_->ps())) {
+    return InvalidArgument("ps:{} is the last server with tablets: add another one first", ps);
+  }
+  drained_.insert(ps);
+  const v1::Layout placed = Placed(layout);
+  for (const v1::TabletSpec& spec : placed.tablets()) {
+    Home& home = homes_.at(spec.tablet());
+    if (!drained(home.place)) continue;
+    // The server of the copy has the tablet already.
+    const bool ready = home.copy >= 0 && !drained(home.copy);
+    home.place = ready ? home.copy : static_cast<int>(spec.ps());
+  }
+  Journal();
+  return absl::OkStatus();
+}
+
+absl::Status Homes::Return(int ps) {
+  if (drained_.erase(ps) == 0) return InvalidArgument("ps:{} was not drained", ps);
+  Journal();
+  return absl::OkStatus();
+}
+
+absl::Status Homes::Rebalance(const v1::Layout& layout) {
+  const v1::Layout placed = Placed(layout);
+  for (const v1::TabletSpec& spec : placed.tablets()) {
+    homes_.at(spec.tablet()).place = static_cast<int>(spec.ps());
+  }
+  Journal();
+  return absl::OkStatus();
+}
+
+std::vector<ServerTablets> Homes::figures() const {
+  std::vector<ServerTablets> servers(static_cast<size_t>(membership_->ps()));
+  for (const auto& [tablet, home] : homes_) {
+    ++servers[static_cast<size_t>(home.primary)].tablets;
+    if (home.copy >= 0) ++servers[static_cast<size_t>(home.copy)].copies;
+  }
+  for (const int ps : drained_) servers[static_cast<size_t>(ps)].drained = true;
+  return servers;
+}
+
+size_t Homes::moving() const {
+  return static_cast<size_t>(std::ranges::count_if(
+      homes_, [](const auto& home) { return home.second.place != home.second.primary; }));
 }
 
 void Homes::DropFill(int ps) {
@@ -178,7 +304,7 @@ bool Homes::IsPrimary(int ps) const {
 }
 
 bool Homes::Survives(int ps) const {
-  return replicated_ && Involves(ps) && std::ranges::all_of(homes_, [&](const auto& entry) {
+  return in_use() && Involves(ps) && std::ranges::all_of(homes_, [&](const auto& entry) {
            const Home& home = entry.second;
            return home.primary != ps || Successor(entry.first, home).has_value();
          });
@@ -210,9 +336,11 @@ void Homes::Lose(int ps) {
   for (auto& [tablet, home] : homes_) {
     if (home.primary == ps) {
       Promote(tablet, &home);
+      home.place = home.primary;
     } else if (home.copy == ps) {
       home.copy = -1;
     }
+    if (home.place == ps) home.place = home.primary;
   }
   promoted_.erase(ps);
   requests_.erase(ps);
@@ -243,7 +371,9 @@ void Homes::Journal() {
     const bool filled =
         fill_.has_value() && fill_->tablet == tablet && fill_->state == FillState::kJournaling;
     out->set_copy(static_cast<uint32_t>((filled ? fill_->server : home.copy) + 1));
+    out->set_place(static_cast<uint32_t>(home.place) + 1);
   }
+  for (const int ps : drained_) record.mutable_homes()->add_drained(static_cast<uint32_t>(ps));
   record_ = outbox_->Append(std::move(record));
 }
 
@@ -320,8 +450,7 @@ bool Homes::OnPsMessage(int ps, const v1::PsToChief& message) {
 }
 
 void Homes::OnPsAdopted(int ps) {
-  if (!replicated_ || record_ != 0) return;
-  if (!changed_ && requests_.empty()) return;
+  if (record_ != 0 || (!changed_ && requests_.empty())) return;
   const uint64_t request = outbox_->AskPs(ps, MessageFor(ps));
   if (requests_.contains(ps)) requests_[ps] = request;
 }
@@ -344,6 +473,13 @@ std::set<int> Homes::primaries() const {
   std::set<int> servers;
   for (const auto& [tablet, home] : homes_) servers.insert(home.primary);
   return servers;
+}
+
+bool Homes::all_there() const {
+  for (int ps = 0; ps < membership_->ps(); ++ps) {
+    if (!drained(ps) && !membership_->adopted(PsTask(ps))) return false;
+  }
+  return true;
 }
 
 bool Homes::there() const {

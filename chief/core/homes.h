@@ -1,6 +1,8 @@
 #ifndef COHORT_CHIEF_CORE_HOMES_H_
 #define COHORT_CHIEF_CORE_HOMES_H_
 
+#include <absl/status/status.h>
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -31,6 +33,9 @@ namespace cohort {
 //     ▲                 └──────────(7) a server of it is lost, or fails─────┘
 //
 // (6) The primary waits for the copy. It counts when the journal has it.
+//
+// A tablet *moves* to another server if a user has the server drained, or the tablets rebalanced:
+// the other server gets a copy by (4) to (6), and is promoted by (1). Nothing is rolled back.
 class Homes {
  public:
   Homes(const CoreContext* context, Outbox* outbox, const Membership* membership,
@@ -41,17 +46,32 @@ class Homes {
   // A rollback gives each server the tablets of the layout, and copies of others, under this term.
   void Assign(const v1::Layout& layout, uint64_t term);
   // The homes that the journal has. None: those of the layout, of which no tablet has moved.
-  void Restore(const std::optional<v1::TabletHomes>& journaled) { journaled_ = journaled; }
+  void Restore(const std::optional<v1::TabletHomes>& journaled);
   // True if the adopted servers have all tablets, as primaries or as copies that are complete.
   bool CanResume(const v1::Layout& layout) const;
   // They serve that: what is missing is lost, and all servers take their homes.
   void Resume(const v1::Layout& layout);
 
-  // ---- new copies
-  // Edge (4), if a tablet has no copy and a server could keep it.
+  // ---- new copies, and moves
+  // Edge (4), if a tablet has no copy and a server could keep it, or a tablet has to move; edge (1)
+  // for a tablet whose copy is where the tablet has to be, if `may_hand_over`.
   // `boundary`: where the open synchronous step begins.
-  void Fill(const v1::Layout& layout, const v1::StepPosition& boundary,
-            const v1::LearningRates& rates);
+  void Advance(const v1::Layout& layout, const v1::StepPosition& boundary,
+               const v1::LearningRates& rates, bool may_hand_over);
+  // The tablets and copies of the server move to others, and it gets no more of them. Errors:
+  // InvalidArgument if no such server exists, or no other would be left.
+  absl::Status Drain(int ps, const v1::Layout& layout);
+  // A drained server may have tablets again. Errors: InvalidArgument if it was not drained.
+  absl::Status Return(int ps);
+  // Tablets move back to the servers where the layout has them, as far as these are not drained.
+  absl::Status Rebalance(const v1::Layout& layout);
+  bool drained(int ps) const { return drained_.contains(ps); }
+  // Tablets that were handed over to the servers where they have to be.
+  uint64_t handed_over() const { return handed_over_; }
+  // Tablets that are not where they have to be.
+  size_t moving() const;
+  // The layout without tablets on drained servers.
+  v1::Layout Placed(const v1::Layout& layout) const;
   // Edge (7) if the server takes part.
   void DropFill(int ps);
 
@@ -80,12 +100,20 @@ class Homes {
   bool steady() const { return record_ == 0 && requests_.empty(); }
   // True if some tablet has, or had, a copy.
   bool replicated() const { return replicated_; }
+  // True if homes may differ from those of the last assignment, or there are copies.
+  bool in_use() const { return replicated_ || changed_; }
+  // True if the journal knows homes, or drained servers.
+  bool journaled() const { return journaled_.has_value(); }
   // The number of tablets without a copy that should have one.
   size_t alone() const;
+  // By server.
+  std::vector<ServerTablets> figures() const;
   // The servers that answer for tablets.
   std::set<int> primaries() const;
   // True if all of these are there.
   bool there() const;
+  // True if all servers are there, except drained ones.
+  bool all_there() const;
   // The homes that the server must take.
   v1::ChiefToPs MessageFor(int ps) const;
   // Sends the places of the tablets to a worker that is adopted.
@@ -97,6 +125,7 @@ class Homes {
     uint64_t term = 0;
     int primary = 0;
     int copy = -1;  // the server; -1: there is none
+    int place = 0;  // the server that has to be its primary
   };
   enum class FillState : uint8_t { kMaking, kFilling, kJournaling };
   struct NewCopy {
@@ -112,6 +141,11 @@ class Homes {
   bool HasCopy(int ps, uint32_t tablet, const Home& home) const;
   std::optional<int> Successor(uint32_t tablet, const Home& home) const;
   void Promote(uint32_t tablet, Home* home);
+  // The server that should keep the tablet's next copy, if any can.
+  std::optional<int> ServerForCopy(const v1::TabletSpec& spec, const Home& home) const;
+  void MakeCopy(const v1::Layout& layout, uint32_t tablet, int server,
+                const v1::StepPosition& boundary, const v1::LearningRates& rates);
+  bool HandsOverEarly();  // a planted bug
   void EndFill();
   void NoteDegraded();
   void Send(int ps);
@@ -123,6 +157,8 @@ class Homes {
   const Membership* const membership_;
   const Servers* const servers_;
   std::map<uint32_t, Home> homes_;  // by tablet
+  std::set<int> drained_;
+  uint64_t handed_over_ = 0;
   std::optional<v1::TabletHomes> journaled_;
   bool replicated_ = false;
   bool changed_ = false;              // since the assignment

@@ -30,6 +30,13 @@ struct ModeSettings {
   bool operator==(const ModeSettings&) const = default;
 };
 
+// What a user asks of the tablets' places (chief/core/homes.h).
+struct TabletMove {
+  enum class What : uint8_t { kDrain, kReturn, kRebalance };
+  What what = What::kRebalance;
+  int ps = 0;  // not for kRebalance
+};
+
 // What the chief does with a task that calculates otherwise than the others (NumericFingerprint).
 // The weights of a synchronous job depend on no task only if all tasks calculate alike.
 enum class Determinism : uint8_t {

@@ -71,7 +71,9 @@ absl::Status JournalState::OnRollback(const v1::Rollback& rollback) {
   settled_below_ = settle_record_ = 0;
   MoveMode(v1::ChiefCut());
   state_.history.clear();
-  state_.homes.reset();
+  // The assignment places the tablets; servers that were drained get none.
+  if (state_.homes.has_value()) state_.homes->clear_homes();
+  if (state_.homes.has_value() && state_.homes->drained_size() == 0) state_.homes.reset();
   state_.rates = RatesAfterRollback(v1::LearningRates(), state_.rates);
   if (rollback.manifest().empty()) return absl::OkStatus();
   const absl::StatusOr<v1::Manifest> manifest = read_manifest_(rollback.manifest());

@@ -20,6 +20,7 @@ struct ProtocolFaults {
   bool forgets_mode = false;            // ModeSwitch: a restarted chief returns to the job file's
   // Copies of tablets.
   bool promotes_filling = false;  // Homes: a copy that is not complete takes over
+  bool hands_over_early = false;  // Homes: a tablet moves to a copy that is not complete
   // Storage.
   bool commits_failed_files = false;  // Cut: although a server could not write its file
   bool ignores_progress = false;      // Cut: the deadline for files is on the whole time

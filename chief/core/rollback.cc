@@ -70,6 +70,7 @@ bool Rollback::OnJournaled(uint64_t record, int64_t now_us) {
   assign->set_table_directory(options_->table_directory);
   progress_.assign(options_->ps.size(), ProgressWatch(now_us));
   for (size_t i = 0; i < requests_.size(); ++i) {
+    if (homes_->drained(static_cast<int>(i))) continue;
     assign->set_ps(static_cast<uint32_t>(i));
     assign->set_servers_of_host(i < servers_of_host_.size() ? servers_of_host_[i] : 0);
     requests_[i] = outbox_->AskPs(static_cast<int>(i), message);
@@ -127,6 +128,7 @@ void Rollback::TellHomes(int64_t now_us) {
   state_ = State::kTakingHomes;
   progress_.assign(requests_.size(), ProgressWatch(now_us));
   for (size_t i = 0; i < requests_.size(); ++i) {
+    if (homes_->drained(static_cast<int>(i))) continue;
     requests_[i] = outbox_->AskPs(static_cast<int>(i), homes_->MessageFor(static_cast<int>(i)));
   }
 }

@@ -43,6 +43,7 @@ class FakeCluster : public TrainingCluster, public CheckpointCatalog {
   absl::Status Checkpoint(bool finished) override;
   absl::Status StartCheckpoint() override { return Checkpoint(/*finished=*/false); }
   absl::Status SetMode(const ModeSettings&) override { return Called("set mode"); }
+  absl::Status MoveTablets(const TabletMove&) override { return Called("move tablets"); }
   absl::Status AwaitServers() override { return Called("await servers"); }
   absl::Status Restore() override;
   absl::Status RestoreFrom(const std::string& checkpoint) override;

@@ -80,6 +80,12 @@ json ServersJson(const CoordinatorState& state) {
     json one = i < state.server_reports.size() ? ReportJson(state.server_reports[i]) : json();
     one["connected"] = state.servers[i];
     if (i < state.server_reports.size()) one["pushes"] = state.server_reports[i].pushes;
+    if (i < state.server_tablets.size()) {
+      const ServerTablets& has = state.server_tablets[i];
+      one["tablets"] = has.tablets;
+      one["copies"] = has.copies;
+      one["drained"] = has.drained;
+    }
     servers.push_back(std::move(one));
   }
   return servers;
@@ -165,6 +171,7 @@ json StatusJson(const JobStatus& status) {
   out["workers"] = WorkersJson(state);
   out["servers"] = ServersJson(state);
   if (state.tablets_alone > 0) out["tablets_without_copy"] = state.tablets_alone;
+  if (state.tablets_moving > 0) out["tablets_moving"] = state.tablets_moving;
   if (const ClusterRowFigures rows = RowFiguresOf(state); !rows.empty()) {
     out["rows"] = RowsJson(rows);
   }
@@ -215,6 +222,22 @@ absl::StatusOr<json> Run(const std::string& command, const json& request, Contro
                             job->SetLearningRate(request["learning_rate"].get<double>()));
     return json{{"learning_rate", rate}};
   }
+  if (command == "drain-ps" || command == "return-ps") {
+    if (!request.contains("ps") || !request["ps"].is_number_unsigned() ||
+        request["ps"] > 1'000'000) {
+      return InvalidArgument("{} needs \"ps\": the number of a server", command);
+    }
+    const TabletMove move{
+        .what = command == "drain-ps" ? TabletMove::What::kDrain : TabletMove::What::kReturn,
+        .ps = request["ps"].get<int>()};
+    COHORT_ASSIGN_OR_RETURN(const uint64_t moving, job->MoveTablets(move));
+    return json{{"tablets_moving", moving}};
+  }
+  if (command == "rebalance") {
+    COHORT_ASSIGN_OR_RETURN(const uint64_t moving,
+                            job->MoveTablets({.what = TabletMove::What::kRebalance}));
+    return json{{"tablets_moving", moving}};
+  }
   if (command == "pause" || command == "resume") {
     COHORT_RETURN_IF_ERROR(job->SetPaused(command == "pause"));
     return json{{"paused", command == "pause"}};
@@ -227,8 +250,9 @@ absl::StatusOr<json> Run(const std::string& command, const json& request, Contro
     return json{{"epochs", request["epochs"]}};
   }
   return InvalidArgument(
-      "\"{}\" is none of the commands status, checkpoint, stop, set-mode, set, pause, resume, "
-      "extend",
+      "\"{}\" is none of the commands status, checkpoint, stop, set-mode, set, drain-ps, "
+      "return-ps, "
+      "rebalance, pause, resume, extend",
       command);
 }
 

@@ -69,6 +69,8 @@ class ControlledJob {
   virtual absl::StatusOr<ModeSettings> ChangeMode(const ModeChange& change) = 0;
   // Returns the rate that the next update has.
   virtual absl::StatusOr<double> SetLearningRate(double rate) = 0;
+  // Returns how many tablets move.
+  virtual absl::StatusOr<uint64_t> MoveTablets(const TabletMove& move) = 0;
   // While it is paused, no step begins.
   virtual absl::Status SetPaused(bool paused) = 0;
   // `epochs`: how many the job has in all.
@@ -85,14 +87,17 @@ std::string StatusJsonText(const JobStatus& status);
 //   stop        {"checkpoint": DIRECTORY}
 //   set-mode    {"strategy": {...}}
 //   set         {"learning_rate": 0.001}
+//   drain-ps    {"tablets_moving": 3}
+//   return-ps   {"tablets_moving": 0}
+//   rebalance   {"tablets_moving": 3}
 //   pause       {"paused": true}
 //   resume      {"paused": false}
 //   extend      {"epochs": 20}
 //
 // `request` is a JSON object, or empty. That of set-mode is {"mode": "sync", ...}: other keys are
-// those of `strategy` in the job file, and each may be absent. Those of set and extend are as their
-// answers. Errors: InvalidArgument for another
-// command or request; those of the job.
+// those of `strategy` in the job file, and each may be absent. Those of drain-ps and return-ps are
+// {"ps": 2}, those of set and extend as their answers. Errors: InvalidArgument for another command
+// or request; those of the job.
 absl::StatusOr<std::string> AnswerJobRequest(const std::string& command, const std::string& request,
                                              ControlledJob* job, Logger* log);
 

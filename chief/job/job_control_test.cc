@@ -21,6 +21,7 @@ class FakeControlledJob : public ControlledJob {
                 .newest_checkpoint = "/c/ckpt-1-1-0"};
   absl::Status fail;
   std::optional<ModeChange> change;
+  std::optional<TabletMove> moved;
 
   JobStatus Status() const override { return now; }
   absl::StatusOr<std::string> TakeCheckpoint() override {
@@ -33,6 +34,11 @@ class FakeControlledJob : public ControlledJob {
     return ModeAfter(asked, {}, /*workers=*/3);
   }
   absl::StatusOr<double> SetLearningRate(double rate) override { return rate; }
+  absl::StatusOr<uint64_t> MoveTablets(const TabletMove& move) override {
+    moved = move;
+    COHORT_RETURN_IF_ERROR(fail);
+    return 3;
+  }
   absl::Status SetPaused(bool) override { return fail; }
   absl::Status Extend(uint64_t epochs) override {
     return epochs > 2 ? absl::OkStatus() : InvalidArgument("the job has 2 epochs already");
@@ -127,6 +133,20 @@ TEST_CASE("set-mode passes on what was given") {
   REQUIRE(bounded["strategy"] ==
           json{{"mode", "bounded_staleness"}, {"closures_per_step", 3}, {"staleness", 2}});
   REQUIRE_FALSE(job.change->closures_per_step.has_value());
+}
+
+TEST_CASE("servers are drained, returned and rebalanced") {
+  FakeControlledJob job;
+  CHECK(Ask(&job, "drain-ps", R"({"ps": 1})").value() == json{{"tablets_moving", 3}});
+  CHECK((job.moved->what == TabletMove::What::kDrain && job.moved->ps == 1));
+  CHECK(Ask(&job, "return-ps", R"({"ps": 0})").ok());
+  CHECK((job.moved->what == TabletMove::What::kReturn && job.moved->ps == 0));
+  CHECK(Ask(&job, "rebalance").ok());
+  CHECK(job.moved->what == TabletMove::What::kRebalance);
+  for (const char* wrong : {"", "{}", R"({"ps": -1})", R"({"ps": "1"})", R"({"ps": 1e12})"}) {
+    INFO(wrong);
+    CHECK(absl::IsInvalidArgument(Ask(&job, "drain-ps", wrong).status()));
+  }
 }
 
 TEST_CASE("a mode as text has the keys of the mode") {

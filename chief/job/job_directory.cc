@@ -58,11 +58,18 @@ absl::StatusOr<std::unique_ptr<JobDirectory>> JobDirectory::Take(Options options
         ExitCode::kUsage);
   }
   COHORT_RETURN_IF_ERROR(MakeDirectories(options.path));
-  COHORT_ASSIGN_OR_RETURN(std::shared_ptr<DirectoryLock> lock,
-                          DirectoryLock::Take({.directory = options.path,
-                                               .job = plan->identity(),
-                                               .incarnation = options.chief_incarnation,
-                                               .takeover = options.takeover}));
+  const DirectoryLock::Options wanted{.directory = options.path,
+                                      .job = plan->identity(),
+                                      .incarnation = options.chief_incarnation,
+                                      .takeover = options.takeover};
+  std::shared_ptr<DirectoryLock> lock;
+  if (options.standby.has_value()) {
+    COHORT_ASSIGN_OR_RETURN(StandbyLock taken, AwaitLock(wanted, *options.standby));
+    lock = std::move(taken.lock);
+    options.takeover = taken.took_over;
+  } else {
+    COHORT_ASSIGN_OR_RETURN(lock, DirectoryLock::Take(wanted));
+  }
   return std::unique_ptr<JobDirectory>(new JobDirectory(std::move(options), plan, std::move(lock)));
 }
 
@@ -71,7 +78,8 @@ JobDirectory::JobDirectory(Options options, const JobPlan* plan,
     : options_(std::move(options)),
       plan_(plan),
       rules_(options_.path, options_.servers, plan),
-      lock_(std::move(lock)) {}
+      lock_(std::move(lock)),
+      lease_(lock_) {}
 
 absl::Status JobDirectory::CheckKeeps(const std::string& path) const {
   if (!options_.fresh) return absl::OkStatus();

@@ -17,6 +17,7 @@
 #include "chief/job/job_plan.h"
 #include "common/checkpoint/checkpoint_directory.h"
 #include "common/checkpoint/directory_lock.h"
+#include "common/checkpoint/lock_lease.h"
 
 namespace cohort {
 
@@ -41,12 +42,13 @@ class JobDirectory : public CheckpointCatalog {
     bool finished_ok = false;  // accept a directory that holds this job finished
     std::string launch;        // RunNote
     bool takeover = false;
+    std::optional<StandbyOptions> standby;  // waits until no other chief has the directory
     uint64_t chief_incarnation = 0;
     uint32_t servers = 0;  // how many the cluster has
   };
 
   // Creates the directory and takes its lock. `plan` must outlive the object. Errors:
-  // InvalidArgument if there is no path; those of DirectoryLock::Take.
+  // InvalidArgument if there is no path; those of DirectoryLock::Take and of AwaitLock.
   static absl::StatusOr<std::unique_ptr<JobDirectory>> Take(Options options, const JobPlan* plan);
 
   // For a file or directory that the job still reads after Prepare. Errors: InvalidArgument if it
@@ -77,6 +79,8 @@ class JobDirectory : public CheckpointCatalog {
   absl::StatusOr<bool> HasJournal() const;
 
   const std::string& path() const { return options_.path; }
+  // It was taken from a chief that may still live, whose tasks must be taken over, too.
+  bool took_over() const { return options_.takeover; }
   const std::shared_ptr<DirectoryLock>& lock() const { return lock_; }
 
   // CheckpointCatalog
@@ -101,6 +105,7 @@ class JobDirectory : public CheckpointCatalog {
   std::optional<NewTraining> new_training_;
   std::optional<FormerJob> former_;
   const std::shared_ptr<DirectoryLock> lock_;
+  const LockLease lease_;
 };
 
 }  // namespace cohort

@@ -501,6 +501,13 @@ absl::StatusOr<std::unique_ptr<JobDirectory>> JobRunner::TakeDirectory() {
   options.finished_ok = options_.finished_ok;
   options.launch = options_.launch;
   options.takeover = options_.takeover;
+  if (options_.standby) {
+    options.standby = StandbyOptions{
+        .interrupted = &interrupted_, .waits = [this](const std::string& holder) {
+          console_.SetActivity("standing by: " + holder + " has the checkpoint directory");
+          options_.log->Info("standing_by", {{"holder", holder}});
+        }};
+  }
   options.chief_incarnation = options_.chief_incarnation;
   options.servers = static_cast<uint32_t>(cluster_.tasks(Role::kPs).size());
   console_.SetActivity("taking the checkpoint directory " + options.path);
@@ -637,7 +644,7 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
     options.initial_values = directory_->PathOf(kInitialValuesName);
   }
   options.chief_incarnation = options_.chief_incarnation;
-  options.takeover = options_.takeover;
+  options.takeover = directory_->took_over();
   options.lock = directory_->lock();
   options.security = options_.security;
   options.renumbered = renumbered_;
@@ -1003,6 +1010,24 @@ absl::Status JobRunner::SetPaused(bool paused) {
   console_.Print(fmt::format("`cohort ctl {}` at step {}", paused ? "pause" : "resume",
                              cluster->state().steps));
   return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> JobRunner::MoveTablets(const TabletMove& move) {
+  COHORT_ASSIGN_OR_RETURN(const auto cluster, RunningCluster());
+  const StrategyClass* const strategy = FindStrategy(plan_->spec().strategy().name());
+  if (strategy->replicas_own) {
+    return FailedPrecondition(
+        "tablets cannot move with strategy {}: its replicas have the variables", strategy->name);
+  }
+  COHORT_RETURN_IF_ERROR(cluster->MoveTablets(move));
+  const CoordinatorState state = cluster->state();
+  console_.Print(fmt::format("`cohort ctl {}` at step {}: {} tablets move",
+                             move.what == TabletMove::What::kRebalance ? "rebalance"
+                             : move.what == TabletMove::What::kDrain
+                                 ? fmt::format("drain-ps {}", move.ps)
+                                 : fmt::format("return-ps {}", move.ps),
+                             state.steps, state.tablets_moving));
+  return state.tablets_moving;
 }
 
 absl::Status JobRunner::Extend(uint64_t epochs) {

@@ -44,6 +44,7 @@ struct JobRunnerOptions {
   bool finished_ok = false;    // accept a directory that holds this job finished
   std::string launch;          // names the launch for the evaluator (RunNote)
   bool takeover = false;
+  bool standby = false;  // waits for the end of another chief
   std::shared_ptr<const Security> security = Security::LoopbackOnly();
   double task_timeout_s = 0;  // 0: the job file's
   uint64_t chief_incarnation = 0;
@@ -104,6 +105,7 @@ class JobRunner : public ControlledJob {
   absl::StatusOr<std::string> Stop() override;
   absl::StatusOr<ModeSettings> ChangeMode(const ModeChange& change) override;
   absl::StatusOr<double> SetLearningRate(double rate) override;
+  absl::StatusOr<uint64_t> MoveTablets(const TabletMove& move) override;
   absl::Status SetPaused(bool paused) override;
   absl::Status Extend(uint64_t epochs) override;
 

@@ -30,21 +30,25 @@ std::string HolderText(const DirectoryLock::Options& options) {
   ::gmtime_r(&now, &parts);
   char since[32];
   std::strftime(since, sizeof(since), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  nlohmann::json json = {
-      {"host", HostName()}, {"host_id", HostId()},
-      {"pid", ::getpid()},  {"job", options.job},
-      {"since", since},     {"incarnation", fmt::format("{:016x}", options.incarnation)}};
+  nlohmann::json json = {{"host", HostName()},
+                         {"host_id", HostId()},
+                         {"pid", ::getpid()},
+                         {"job", options.job},
+                         {"renews", true},
+                         {"since", since},
+                         {"incarnation", fmt::format("{:016x}", options.incarnation)}};
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-struct Holder {
+struct ParsedHolder {
   bool is_chief = false;                    // the text was written by a chief
   std::string name = "one without a name";  // for people
+  bool renews = false;
 };
 
 // Reads the first line of a lock's file. The rest of a longer, older line may follow it for a
 // moment.
-Holder ParseHolder(std::string_view text) {
+ParsedHolder ParseHolder(std::string_view text) {
   const auto parsed = ParseJsonText(text.substr(0, text.find('\n')));
   if (!parsed.ok()) return {};
   const nlohmann::json& json = *parsed;
@@ -58,7 +62,8 @@ Holder ParseHolder(std::string_view text) {
       .is_chief = true,
       .name = fmt::format("process {} on host {} (job {}, since {})",
                           pid != json.end() && pid->is_number_integer() ? pid->get<int64_t>() : 0,
-                          word("host"), word("job"), word("since"))};
+                          word("host"), word("job"), word("since")),
+      .renews = json.value("renews", false)};
 }
 
 absl::Status Occupied(const std::string& path, std::string_view by) {
@@ -69,7 +74,7 @@ absl::Status Occupied(const std::string& path, std::string_view by) {
       ExitCode::kCantCreate);
 }
 
-absl::Status Refused(const std::string& directory, const Holder& holder) {
+absl::Status Refused(const std::string& directory, const ParsedHolder& holder) {
   return Unavailable(
       "the checkpoint directory {} belongs to another chief, {}: end that one, give "
       "this job another directory, or start it with --takeover (cohort-chief and cohort "
@@ -153,7 +158,7 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Take(const Options
     if (!locked && errno != EWOULDBLOCK) return NoFlock(path, errno);
     const auto there = ReadText(fd.get());
     if (!there.has_value()) return ErrnoStatus("cannot read", path, EIO);
-    const Holder holder = ParseHolder(*there);
+    const ParsedHolder holder = ParseHolder(*there);
     if (!locked && !options.takeover) return Refused(options.directory, holder);
     if (!there->empty() && !holder.is_chief) {
       return Occupied(path, "a file that no chief has written");
@@ -201,10 +206,25 @@ absl::Status DirectoryLock::Check() const {
   const auto text = ReadText(named.fd.get());
   if (!text.has_value()) return absl::OkStatus();
   if (*text != text_) {
-    const Holder holder = ParseHolder(*text);
+    const ParsedHolder holder = ParseHolder(*text);
     return holder.is_chief ? Fenced(directory_, holder.name) : Lost(directory_);
   }
   return SameFile(named.fd.get(), fd_.get()) ? absl::OkStatus() : Lost(directory_);
+}
+
+void DirectoryLock::Renew() const { ::futimens(fd_.get(), nullptr); }
+
+std::optional<DirectoryLock::Holder> DirectoryLock::HolderOf(const std::string& directory) {
+  const OpenedFile named = OpenNamed(JoinPath(directory, kLockName));
+  if (!named.fd.ok()) return std::nullopt;
+  struct stat info = {};
+  const auto text = ReadText(named.fd.get());
+  if (!text.has_value() || ::fstat(named.fd.get(), &info) != 0) return std::nullopt;
+  ParsedHolder holder = ParseHolder(*text);
+  return Holder{.name = std::move(holder.name),
+                .renews = holder.renews,
+                .inode = static_cast<uint64_t>(info.st_ino),
+                .marked_ns = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
 }
 
 }  // namespace cohort

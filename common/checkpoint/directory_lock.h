@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,7 +20,7 @@ inline constexpr std::string_view kLockName = "chief.lock";
 // <directory>/chief.lock is locked with flock(2) and names its holder in one line for people:
 //
 //   {"host":"host3","host_id":"...","incarnation":"00...2a","job":"recommender-0a1b","pid":4711,
-//    "since":"2026-01-31T12:00:00Z"}
+//    "renews":true,"since":"2026-01-31T12:00:00Z"}
 //
 // The kernel releases the lock when the holder dies, so a chief that was killed comes back at once.
 // Between hosts this needs a file system with working flock (local disks, NFSv4, CephFS, Lustre
@@ -49,6 +50,19 @@ class DirectoryLock {
   // directory or chief.lock was removed, moved or replaced. Returns OK if the storage does not
   // answer: the write that follows reports that. Thread-safe.
   absl::Status Check() const;
+
+  // Marks the lock's file, so that others see that its holder lives (lock_lease.h). Ignores storage
+  // that does not answer.
+  void Renew() const;
+  // Who has the lock of a directory, and its newest mark; nullopt: nobody can be read.
+  struct Holder {
+    std::string name;     // for people
+    bool renews = false;  // it calls Renew
+    uint64_t inode = 0;
+    int64_t marked_ns = 0;
+    bool operator==(const Holder&) const = default;
+  };
+  static std::optional<Holder> HolderOf(const std::string& directory);
 
  private:
   DirectoryLock(const Options& options, std::string text, UniqueFd fd);

@@ -1,5 +1,7 @@
 #include "deploy/launcher/control_job.h"
 
+#include <absl/strings/numbers.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -17,8 +19,9 @@ namespace {
 using nlohmann::json;
 
 absl::Status CheckControlOptions(const ControlOptions& o) {
-  const std::vector<std::string> commands = {"status", "checkpoint", "stop",   "set-mode",
-                                             "set",    "pause",      "resume", "extend"};
+  const std::vector<std::string> commands = {"status", "checkpoint", "stop",      "set-mode",
+                                             "set",    "drain-ps",   "return-ps", "rebalance",
+                                             "pause",  "resume",     "extend"};
   if (std::find(commands.begin(), commands.end(), o.command) == commands.end()) {
     return UsageError("ctl: \"{}\" is none of the commands {}", o.command,
                       fmt::join(commands, ", "));
@@ -26,6 +29,11 @@ absl::Status CheckControlOptions(const ControlOptions& o) {
   const bool set_mode = o.command == "set-mode";
   if (set_mode && o.mode.empty()) {
     return UsageError("ctl: set-mode needs a mode: async, sync or bounded_staleness");
+  }
+  const bool of_server = o.command == "drain-ps" || o.command == "return-ps";
+  uint32_t ps = 0;
+  if (of_server && !absl::SimpleAtoi(o.mode, &ps)) {
+    return UsageError("ctl: {} needs the number of a server: `{} 1`", o.command, o.command);
   }
   if (o.command == "set") {
     char* end = nullptr;
@@ -41,8 +49,8 @@ absl::Status CheckControlOptions(const ControlOptions& o) {
         "ctl: extend needs `--epochs N`, how many the job has then in all, and no "
         "other command has this flag");
   }
-  const bool mode_flags = (!o.mode.empty() && o.command != "set") || o.closures_per_step >= 0 ||
-                          o.staleness >= 0 || !o.backup_work.empty() ||
+  const bool mode_flags = (!o.mode.empty() && o.command != "set" && !of_server) ||
+                          o.closures_per_step >= 0 || o.staleness >= 0 || !o.backup_work.empty() ||
                           o.replicas_to_aggregate >= 0;
   if (!set_mode && mode_flags) {
     return UsageError("ctl: a mode and its flags belong to set-mode, not to {}", o.command);
@@ -54,6 +62,10 @@ json RequestOf(const ControlOptions& o) {
   json request = json::object();
   if (o.command == "set") {
     request[o.mode] = std::strtod(o.value.c_str(), nullptr);
+    return request;
+  }
+  if (o.command == "drain-ps" || o.command == "return-ps") {
+    request["ps"] = static_cast<uint32_t>(std::strtoul(o.mode.c_str(), nullptr, 10));
     return request;
   }
   if (o.epochs >= 0) request["epochs"] = o.epochs;
@@ -173,6 +185,9 @@ std::string StatusText(const json& s) {
     line("metrics", MetricsText(s.value("metrics", json::object())));
     line("workers", TasksText("worker", s.value("workers", json::array())));
     line("servers", TasksText("ps", s.value("servers", json::array())));
+    if (number("tablets_moving") > 0) {
+      line("moving", fmt::format("{} tablets, to other servers", number("tablets_moving")));
+    }
     if (number("tablets_without_copy") > 0) {
       line("degraded", fmt::format("{} tablets have no copy, so their server must not be lost",
                                    number("tablets_without_copy")));
@@ -197,6 +212,10 @@ std::string ControlText(const std::string& command, const std::string& answer) {
   }
   if (command == "set") {
     return fmt::format("the learning rate is {:.6g}\n", parsed.value("learning_rate", 0.0));
+  }
+  if (command == "drain-ps" || command == "return-ps" || command == "rebalance") {
+    return fmt::format("{} tablets move; `status` shows how many are left\n",
+                       parsed.value("tablets_moving", uint64_t{0}));
   }
   if (command == "pause") return "the job is paused\n";
   if (command == "resume") return "the job continues\n";

@@ -40,6 +40,8 @@ TEST_CASE("ctl sends what was given, and prints the answer") {
   REQUIRE(heard == R"(set{"learning_rate":0.0001})");
   REQUIRE(ControlJob({.run = run.path(), .command = "extend", .epochs = 9}).ok());
   REQUIRE(heard == R"(extend{"epochs":9})");
+  REQUIRE(ControlJob({.run = run.path(), .command = "drain-ps", .mode = "1"}).ok());
+  REQUIRE(heard == R"(drain-ps{"ps":1})");
   server->reset();
   const absl::Status gone = ControlJob(options).status();
   REQUIRE(ExitCodeOf(gone) == ExitCode::kNoInput);
@@ -54,6 +56,9 @@ TEST_CASE("ctl refuses a wrong command line") {
   REQUIRE(refused({.command = "sleep"}));
   REQUIRE(refused({.command = "pause", .epochs = 2}));
   REQUIRE(refused({.command = "extend"}));
+  REQUIRE(refused({.command = "drain-ps"}));
+  REQUIRE(refused({.command = "return-ps", .mode = "ps:1"}));
+  REQUIRE(refused({.command = "rebalance", .mode = "1"}));
   REQUIRE(refused({.command = "set", .mode = "learning_rate"}));
   REQUIRE(refused({.command = "set", .mode = "momentum", .value = "1"}));
   REQUIRE(refused({.command = "set", .mode = "learning_rate", .value = "fast"}));

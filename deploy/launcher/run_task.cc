@@ -54,6 +54,7 @@ constexpr ForwardedFlag kForwarded[] = {
     {"checkpoint_dir", false, kAnyChief | kEvaluator, "chief, evaluator: directory of checkpoints"},
     {"log_dir", false, kAnyChief | kEvaluator, "chief, evaluator: directory of metrics"},
     {"takeover", true, kAnyChief, "chief: take the cluster from another chief"},
+    {"standby", true, kAnyChief, "chief: wait for the end of another chief, then continue its job"},
     {"launch", false, kAnyChief | kEvaluator,
      "chief, evaluator: a name of this launch, whose checkpoints the evaluator reads"},
     {"finished_ok", true, kAnyChief, "chief: exit with 0 if the job is finished already"},

@@ -1,8 +1,10 @@
 // `strategy.replicas: 2`: servers and chiefs are killed again and again; nothing is rolled back.
 #include <catch2/catch.hpp>
+#include <optional>
 #include <random>
 #include <string>
 
+#include "deploy/launcher/control_job.h"
 #include "tests/cluster/scenario.h"
 #include "tests/cluster/trained_weights.h"
 
@@ -100,6 +102,58 @@ void BothServersAreKilled(Body body) {
   CHECK(s.Finish(seconds(300)).timelines == 2);
 }
 
+void Control(Scenario* s, const std::string& command, const std::string& ps = "") {
+  s->Check(ControlJob({.run = (*s)->checkpoint_dir(), .command = command, .mode = ps}).status());
+}
+
+// Drains one of three servers, stops and restarts it, returns it and rebalances, `rounds` times.
+void Move(Scenario* s, int rounds) {
+  for (int round = 0; round < rounds; ++round) {
+    INFO("round " << round);
+    const int ps = round % 3;
+    Control(s, "drain-ps", std::to_string(ps));
+    s->Said(TaskRole::kChief, 0, {"tablet_handed_over", "0 still move"});
+    if (round % 2 == 0) s->Bounce(TaskRole::kPs, ps);
+    if (round % 2 == 0) s->Said(TaskRole::kPs, ps, {"adopted"});
+    Control(s, "return-ps", std::to_string(ps));
+    Control(s, "rebalance");
+    s->Said(TaskRole::kChief, 0, {"tablet_handed_over", "0 still move"});
+    if (round % 3 == 1) {
+      s->Bounce(TaskRole::kChief, 0);
+      s->Said(TaskRole::kChief, 0, {"job_resumed"});
+    }
+  }
+}
+
+void TabletsMove(Body body, const char* name, const std::string& job, bool sync) {
+  std::optional<Scenario> calm;
+  MiniClusterOptions options = OptionsOf(job);
+  options.servers = 3;
+  if (sync) {
+    calm.emplace(body, "moves-calm", OptionsOf(SyncJob(/*copies=*/false)));
+    calm->Check((*calm)->StartAll());
+    calm->Finish();
+  }
+  Scenario s(body, name, options);
+  for (const int ps : {0, 1, 2}) s.Pace(ps, milliseconds(20));
+  s.Check(s->StartAll());
+  s.Check(s->WaitForSteps(10, seconds(60)));
+  Move(&s, 5);
+  for (const int ps : {0, 1, 2}) s.Release(ps);
+  CHECK(s.Finish(seconds(300)).timelines == 1);
+  if (!sync) return;
+  CheckSameWeights(TrainedWeightsOf((*calm)->checkpoint_dir()),
+                   TrainedWeightsOf(s->checkpoint_dir()));
+}
+
+COHORT_BOTH_BODIES("tablets move between servers, and nothing is rolled back",
+                   [](Body body) { TabletsMove(body, "moves-async", StormJob(1), /*sync=*/false); })
+COHORT_BOTH_BODIES("tablets with copies move", [](Body body) {
+  TabletsMove(body, "moves-copies", AsyncJob(1), /*sync=*/false);
+})
+COHORT_BOTH_BODIES("tablets move in mode sync, and the weights have the same bits", [](Body body) {
+  TabletsMove(body, "moves-sync", SyncJob(/*copies=*/false), /*sync=*/true);
+})
 COHORT_BOTH_BODIES("servers with copies are killed again and again, and nothing is rolled back",
                    [](Body body) { ServersAreKilled(body, "copies-async", 3, 6, 1); })
 COHORT_BOTH_BODIES(

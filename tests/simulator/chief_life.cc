@@ -56,12 +56,14 @@ ChiefLife::ChiefLife(Cluster* cluster, Node* node)
   ++cluster->ledger.statistics.chief_lives;
   node->After(0, [this] { walk_->Resume(); });
   if (cluster->plan.changes_mode()) node->After(0, [this] { user_->Resume(); });
+  if (cluster->plan.moves > 0) MoveTablets();
 }
 
 ChiefLife::~ChiefLife() {
   user_.reset();
   walk_.reset();
   cluster_->ledger.statistics.Add(core_->view().counters());
+  cluster_->ledger.statistics.handed_over += core_->view().homes.handed_over();
   // Some of the records on their way to the disk may have arrived. A segment arrives whole.
   const auto arrives = [this] {
     return world_->chance.Percent(cluster_->plan.faults.keep_tail_percent);
@@ -150,6 +152,23 @@ void ChiefLife::ChangeModes() {
     const ModeSettings settings = DrawSettings(&world_->chance);
     CountChange(settings, training_.SetMode(settings));
   }
+}
+
+void ChiefLife::MoveTablets() {
+  const double gap_us = world_->chance.Exponential() / cluster_->plan.moves * 1e6;
+  node_->After(static_cast<int64_t>(gap_us), [this] {
+    if (cluster_->faults_over) return;
+    const int64_t what = world_->chance.Between(0, 2);
+    const TabletMove move{.what = what == 0   ? TabletMove::What::kDrain
+                                  : what == 1 ? TabletMove::What::kReturn
+                                              : TabletMove::What::kRebalance,
+                          .ps = static_cast<int>(world_->chance.Between(0, cluster_->plan.ps - 1))};
+    Input([&](CoordinatorCore* core) {
+      const absl::Status status = core->MoveTablets(move);
+      world_->Trace("chief: tablets move ({}, ps:{}): {}", what, move.ps, status.ToString());
+    });
+    MoveTablets();
+  });
 }
 
 void ChiefLife::CountChange(const ModeSettings& settings, const absl::Status& status) {

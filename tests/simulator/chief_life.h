@@ -74,6 +74,8 @@ class ChiefLife : public Life, public CoreEffects {
 
   // A user who changes the mode now and then. Runs on a fiber of its own.
   void ChangeModes();
+  // A user who has servers drained, returned, and tablets rebalanced.
+  void MoveTablets();
   void CountChange(const ModeSettings& settings, const absl::Status& status);
 
   // These run on the fiber of the walk.

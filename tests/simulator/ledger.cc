@@ -64,6 +64,7 @@ Counts Statistics::AllCounts() {
       {"closures dropped", &dropped_closures},
       {"results lost", &lost_results},
       {"runs with copies of tablets", &replicated_runs},
+      {"tablets handed over", &handed_over},
       {"pushes replayed by copies", &replayed},
       {"servers replaced", &replaced},
       {"copies dispatched", &copies},

@@ -72,6 +72,7 @@ struct Statistics {
   uint64_t dropped_closures = 0;
   uint64_t lost_results = 0;
   uint64_t replicated_runs = 0;  // with copies of tablets
+  uint64_t handed_over = 0;      // tablets, to other servers
   uint64_t replayed = 0;         // pushes, by copies
   uint64_t replaced = 0;         // servers whose tablets others took
   uint64_t copies = 0;           // speculative dispatches

@@ -139,6 +139,7 @@ CoreOptions DrawCoreOptions(const Plan& plan, Chance* chance) {
   core.test_faults.changes_mode_early = plan.bug == PlantedBug::kChiefChangesModeEarly;
   core.test_faults.changes_mode_unsettled = plan.bug == PlantedBug::kChiefChangesModeUnsettled;
   core.test_faults.forgets_mode = plan.bug == PlantedBug::kChiefForgetsMode;
+  core.test_faults.hands_over_early = plan.bug == PlantedBug::kChiefHandsOverEarly;
   core.test_faults.promotes_filling = plan.bug == PlantedBug::kChiefPromotesFilling;
   core.test_faults.commits_failed_files = plan.bug == PlantedBug::kChiefCommitsFailedFiles;
   core.test_faults.ignores_progress = plan.bug == PlantedBug::kChiefIgnoresProgress;
@@ -270,7 +271,8 @@ Plan::Plan(uint64_t s, PlantedBug b) : seed(s), bug(b) {
   DrawModeChanges(this);
   DrawLinks(this);
   DrawServers(this);
-  replicas = ps > 1 && chance.Percent(50);
+  replicas = core.copies = ps > 1 && chance.Percent(50);
+  if (ps > 1 && chance.Percent(40)) moves = static_cast<double>(chance.Between(1, 20));
 }
 
 JobSchedule Plan::Schedule() const {
@@ -359,7 +361,8 @@ uint64_t Plan::ValueBytes(int server) const {
 
 std::string Plan::Text() const {
   return fmt::format(
-      "seed {}: {}{}, changed {:.0f} times per second, pull_ahead {}, steps of {} closures ({} "
+      "seed {}: {}{}, {:.0f} moves per second, changed {:.0f} times per second, pull_ahead {}, "
+      "steps of {} closures ({} "
       "close "
       "one, staleness {}){}{}, {} workers, {} ps with "
       "{} shards, {} epochs of {} examples in closures of {} x {}; "
@@ -369,7 +372,7 @@ std::string Plan::Text() const {
       "emptied {} %, cuts of one way {} %, errors of disks {} %; {} bytes per second (0: any), {} "
       "% "
       "of messages twice; {:.2f} times the values are room (0: any), {} us for a block of a file",
-      seed, NameOf(mode), replicas ? ", copies" : "", mode_changes, core.pull_ahead,
+      seed, NameOf(mode), replicas ? ", copies" : "", moves, mode_changes, core.pull_ahead,
       core.closures_per_step, core.replicas_to_aggregate, core.staleness,
       has_idle ? ", an idle variable" : "", evaluates ? ", evaluations" : "", workers, ps, shards,
       epochs, examples, steps, batch, faults_for_us / 1000, faults.kill_worker, faults.kill_ps,

@@ -75,6 +75,7 @@ enum class PlantedBug {
   kPsCopyLosesStaged,
   kPsOldPrimaryAnswers,
   kChiefPromotesFilling,
+  kChiefHandsOverEarly,
 };
 
 // What a seed stands for: a cluster, a job and their faults.
@@ -100,6 +101,7 @@ struct Plan {
   size_t keep_checkpoints = 0;
   uint64_t shards = 0;  // per variable
   int tablets_per_ps = 1;
+  double moves = 0;        // per second, in which a user has tablets moved
   bool replicas = false;   // each tablet has a copy on another server
   bool has_idle = false;   // there is a variable that no program touches, on a tablet of its own
   bool evaluates = false;  // closures that do not train run beside the training

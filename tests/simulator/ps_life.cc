@@ -266,7 +266,11 @@ class PsLife : public Life,
 
   static uint64_t LimitOf(const Plan& plan, int server) {
     if (plan.room == 0) return 0;
-    const auto values = static_cast<double>(plan.ValueBytes(server));
+    uint64_t bytes = plan.ValueBytes(server);
+    if (plan.moves > 0) {  // it may get all tablets
+      for (int other = 0; other < plan.ps; ++other) bytes += plan.ValueBytes(other);
+    }
+    const auto values = static_cast<double>(bytes);
     // A quarter of a small limit is for what is not counted (ServerMemory::kUncounted).
     return static_cast<uint64_t>(values * (1 + plan.room) * 4 / 3);
   }

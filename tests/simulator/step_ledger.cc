@@ -76,7 +76,7 @@ void StepLedger::Closed(int ps, const v1::CloseStep& close) {
     const auto newest = timeline.newest.try_emplace(other, timeline.begin).first->second;
     if (newest + 1 >= step && (other != ps || newest + 1 == step)) continue;
     // It may have lost its tablets to another server, or got some after that.
-    if (plan_.replicas && (other != ps || newest < step)) continue;
+    if ((plan_.replicas || plan_.moves > 0) && (other != ps || newest < step)) continue;
     violate_(fmt::format("ps:{} closed step {} of timeline {} when ps:{} had closed {}", ps, step,
                          close.timeline(), other, newest));
   }
