@@ -116,7 +116,7 @@ void IsControlled(Body body) {
   std::string continued;
   while ((continued = status()).find("epoch ") == std::string::npos) {
   }
-  CHECK_THAT(continued, Catch::Contains("epoch 1 of 3") && Catch::Contains("rate        0.25\n"));
+  CHECK_THAT(continued, Catch::Contains(" of 3, step ") && Catch::Contains("rate        0.25\n"));
   Ask(&s, {.command = "checkpoint"});
   s.Bounce(TaskRole::kPs, 1);
   Printed(&s, body, {"restored: continuing at step"});
