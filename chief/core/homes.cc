@@ -66,9 +66,12 @@ void Homes::Assign(const v1::Layout& layout, uint64_t term) {
 // ------------------------------------------------------------------ a chief that starts
 
 void Homes::Restore(const std::optional<v1::TabletHomes>& journaled) {
-  journaled_ = journaled;
+  journaled_.reset();
   drained_.clear();
-  if (!journaled.has_value()) return;
+  // A user has started the job with other servers.
+  const auto servers = static_cast<uint32_t>(membership_->ps());
+  if (!journaled.has_value() || journaled->servers() != servers) return;
+  journaled_ = journaled;
   for (const uint32_t ps : journaled->drained()) drained_.insert(static_cast<int>(ps));
 }
 
@@ -373,6 +376,7 @@ void Homes::Journal() {
     out->set_copy(static_cast<uint32_t>((filled ? fill_->server : home.copy) + 1));
     out->set_place(static_cast<uint32_t>(home.place) + 1);
   }
+  record.mutable_homes()->set_servers(static_cast<uint32_t>(membership_->ps()));
   for (const int ps : drained_) record.mutable_homes()->add_drained(static_cast<uint32_t>(ps));
   record_ = outbox_->Append(std::move(record));
 }
@@ -531,7 +535,7 @@ void Homes::SendRoutes(int worker, const v1::Layout& layout) const {
 std::string Homes::Waiting() const {
   if (record_ != 0) return "waiting for the journal to have the new homes of tablets";
   if (requests_.empty()) return "";
-  return fmt::format("waiting for {} to take the tablets of a lost server",
+  return fmt::format("waiting for {} to take the new places of tablets",
                      TaskName(context_->options, PsTask(requests_.begin()->first)));
 }
 

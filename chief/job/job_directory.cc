@@ -66,6 +66,12 @@ absl::StatusOr<std::unique_ptr<JobDirectory>> JobDirectory::Take(Options options
   if (options.standby.has_value()) {
     COHORT_ASSIGN_OR_RETURN(StandbyLock taken, AwaitLock(wanted, *options.standby));
     lock = std::move(taken.lock);
+    if (lock->former_stopped()) {
+      lock->NoteStopped();  // for another standby
+      return WithExitCode(
+          Cancelled("the job was stopped (`cohort ctl`) while this chief was standing by"),
+          ExitCode::kStopped);
+    }
     options.takeover = taken.took_over;
   } else {
     COHORT_ASSIGN_OR_RETURN(lock, DirectoryLock::Take(wanted));

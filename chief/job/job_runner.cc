@@ -906,6 +906,7 @@ void JobRunner::EndControl() {
 absl::StatusOr<JobReport> JobRunner::AfterStop(absl::StatusOr<JobReport> outcome) const {
   MutexLock lock(&mu_);
   if (!stopped_at_.has_value() || !absl::IsCancelled(outcome.status())) return outcome;
+  if (directory_ != nullptr) directory_->lock()->NoteStopped();
   return WithExitCode(
       stopped_at_->empty()
           ? Cancelled("the job was stopped before it began to train")

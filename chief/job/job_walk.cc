@@ -112,6 +112,7 @@ absl::Status JobWalk::TrainEpoch(uint64_t epoch) {
   COHORT_RETURN_IF_ERROR(epochs_.Run(epoch, [&](const CoordinatorState& state) {
     CheckpointIfDue(state);
     ShowWait(state);
+    ShowCopies(state);
     progress_.Update(state, epoch);
     return CheckFinite(state, epoch);
   }));
@@ -130,6 +131,25 @@ absl::Status JobWalk::TrainEpoch(uint64_t epoch) {
   if (!after) COHORT_RETURN_IF_ERROR(CheckpointEpoch(epoch + 1));
   COHORT_RETURN_IF_ERROR(Validate(epoch + 1));
   return after ? CheckpointEpoch(epoch + 1) : absl::OkStatus();
+}
+
+void JobWalk::ShowCopies(const CoordinatorState& state) {
+  if (state.counters.replaced > replaced_) {
+    env_.console->Print(
+        "a parameter server is lost: those that have copies of its variables have taken over, and "
+        "nothing is rolled back (`cohort ctl RUN rebalance` spreads the work again)");
+  }
+  replaced_ = state.counters.replaced;
+  const bool degraded = state.tablets_alone > 0;
+  if (degraded != degraded_) {
+    env_.console->Print(
+        degraded
+            ? fmt::format("degraded: {} tablets have no copy; if their server is lost, too, the "
+                          "job goes back to its newest checkpoint",
+                          state.tablets_alone)
+            : "each tablet has a copy again");
+  }
+  degraded_ = degraded;
 }
 
 void JobWalk::ShowWait(const CoordinatorState& state) {

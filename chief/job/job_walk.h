@@ -96,6 +96,8 @@ class JobWalk {
   absl::Status TrainEpoch(uint64_t epoch);
   // Tells that the workers wait for files of a stream, or that they do not any more.
   void ShowWait(const CoordinatorState& state);
+  // Prints that servers were replaced, and whether each tablet has a copy.
+  void ShowCopies(const CoordinatorState& state);
   // Shows the metrics of an epoch, or of its part up to `max_steps`.
   void ShowEpoch(uint64_t epoch);
   // The callbacks have not seen the epoch: validates, lets them decide, and ends it.
@@ -155,6 +157,8 @@ class JobWalk {
   bool continued_ = false;
   bool ended_inside_ = false;  // EndInside is done
   bool waits_for_files_ = false;
+  uint64_t replaced_ = 0;                // servers, as the console has told
+  bool degraded_ = false;                // the same
   std::optional<TimePoint> idle_since_;  // since when no place is known that could be trained
 };
 

@@ -40,10 +40,16 @@ std::string HolderText(const DirectoryLock::Options& options) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
+// The same of a holder that has noted that the job was stopped.
+std::string StoppedText(std::string text) {
+  return text.replace(text.rfind('}'), 1, ",\"stopped\":true}");
+}
+
 struct ParsedHolder {
   bool is_chief = false;                    // the text was written by a chief
   std::string name = "one without a name";  // for people
   bool renews = false;
+  bool stopped = false;
 };
 
 // Reads the first line of a lock's file. The rest of a longer, older line may follow it for a
@@ -63,7 +69,8 @@ ParsedHolder ParseHolder(std::string_view text) {
       .name = fmt::format("process {} on host {} (job {}, since {})",
                           pid != json.end() && pid->is_number_integer() ? pid->get<int64_t>() : 0,
                           word("host"), word("job"), word("since")),
-      .renews = json.value("renews", false)};
+      .renews = json.value("renews", false),
+      .stopped = json.value("stopped", false)};
 }
 
 absl::Status Occupied(const std::string& path, std::string_view by) {
@@ -168,7 +175,9 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Take(const Options
     const OpenedFile named = OpenNamed(path);
     if (named.fd.ok() && !SameFile(named.fd.get(), fd.get())) continue;
     COHORT_RETURN_IF_ERROR(WriteText(fd.get(), path, text));
-    return std::unique_ptr<DirectoryLock>(new DirectoryLock(options, text, std::move(fd)));
+    std::unique_ptr<DirectoryLock> lock(new DirectoryLock(options, text, std::move(fd)));
+    lock->former_stopped_ = holder.stopped;
+    return lock;
   }
 }
 
@@ -205,7 +214,7 @@ absl::Status DirectoryLock::Check() const {
   }
   const auto text = ReadText(named.fd.get());
   if (!text.has_value()) return absl::OkStatus();
-  if (*text != text_) {
+  if (*text != text_ && *text != StoppedText(text_)) {
     const ParsedHolder holder = ParseHolder(*text);
     return holder.is_chief ? Fenced(directory_, holder.name) : Lost(directory_);
   }
@@ -213,6 +222,12 @@ absl::Status DirectoryLock::Check() const {
 }
 
 void DirectoryLock::Renew() const { ::futimens(fd_.get(), nullptr); }
+
+void DirectoryLock::NoteStopped() const {
+  if (!Check().ok()) return;
+  // A next holder that does not see it continues the job.
+  WriteText(fd_.get(), JoinPath(directory_, kLockName), StoppedText(text_)).IgnoreError();
+}
 
 std::optional<DirectoryLock::Holder> DirectoryLock::HolderOf(const std::string& directory) {
   const OpenedFile named = OpenNamed(JoinPath(directory, kLockName));

@@ -54,6 +54,10 @@ class DirectoryLock {
   // Marks the lock's file, so that others see that its holder lives (lock_lease.h). Ignores storage
   // that does not answer.
   void Renew() const;
+  // Notes in the lock's file that a user has stopped the job. The next holder sees it.
+  void NoteStopped() const;
+  // The holder before this one has called NoteStopped.
+  bool former_stopped() const { return former_stopped_; }
   // Who has the lock of a directory, and its newest mark; nullopt: nobody can be read.
   struct Holder {
     std::string name;     // for people
@@ -73,6 +77,7 @@ class DirectoryLock {
   const std::string directory_;
   const std::string text_;  // the contents of the file
   const UniqueFd fd_;
+  bool former_stopped_ = false;
 };
 
 }  // namespace cohort

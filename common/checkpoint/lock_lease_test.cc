@@ -36,6 +36,20 @@ TEST_CASE("a standby gets a lock that its holder lets go, and fences nobody") {
   CHECK(taken->lock->Check().ok());
 }
 
+TEST_CASE("a standby hears that a user has stopped the job, and a chief after it does not") {
+  const TestDirectory dir;
+  auto first = DirectoryLock::Take(LeaseOptions(dir, 1));
+  REQUIRE(first.ok());
+  (*first)->NoteStopped();
+  CHECK((*first)->Check().ok());
+  first->reset();
+  auto second = AwaitLock(LeaseOptions(dir, 2), {});
+  REQUIRE(second.ok());
+  CHECK(second->lock->former_stopped());
+  second->lock.reset();
+  CHECK_FALSE((*DirectoryLock::Take(LeaseOptions(dir, 3)))->former_stopped());
+}
+
 TEST_CASE("a standby takes the lock of a holder that renews it no more") {
   const TestDirectory dir;
   std::shared_ptr<DirectoryLock> first = *DirectoryLock::Take(LeaseOptions(dir, 1));

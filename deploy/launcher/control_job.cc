@@ -100,6 +100,23 @@ std::string TasksText(const char* role, const json& tasks) {
   return lost.empty() ? text : fmt::format("{}, without {}", text, fmt::join(lost, ", "));
 }
 
+// "ps:0 3, ps:1 1 and 2 copies, ps:2 0 (drained)"; "" if all servers have tablets and nothing else.
+std::string PlacesText(const json& servers) {
+  std::vector<std::string> parts;
+  bool usual = true;
+  for (size_t i = 0; i < servers.size(); ++i) {
+    if (!servers[i].contains("tablets")) return "";  // an older chief
+    const uint64_t tablets = servers[i].value("tablets", uint64_t{0});
+    const uint64_t copies = servers[i].value("copies", uint64_t{0});
+    const bool drained = servers[i].value("drained", false);
+    usual = usual && copies == 0 && !drained && tablets > 0;
+    parts.push_back(fmt::format("ps:{} {}{}{}", i, tablets,
+                                copies > 0 ? fmt::format(" and {} copies", copies) : "",
+                                drained ? " (drained; return-ps ends this)" : ""));
+  }
+  return usual ? "" : fmt::format("{}", fmt::join(parts, ", "));
+}
+
 std::string MetricsText(const json& metrics) {
   std::vector<std::string> parts;
   for (const auto& [name, value] : metrics.items()) {
@@ -185,6 +202,7 @@ std::string StatusText(const json& s) {
     line("metrics", MetricsText(s.value("metrics", json::object())));
     line("workers", TasksText("worker", s.value("workers", json::array())));
     line("servers", TasksText("ps", s.value("servers", json::array())));
+    line("tablets", PlacesText(s.value("servers", json::array())));
     if (number("tablets_moving") > 0) {
       line("moving", fmt::format("{} tablets, to other servers", number("tablets_moving")));
     }
@@ -213,7 +231,10 @@ std::string ControlText(const std::string& command, const std::string& answer) {
   if (command == "set") {
     return fmt::format("the learning rate is {:.6g}\n", parsed.value("learning_rate", 0.0));
   }
-  if (command == "drain-ps" || command == "return-ps" || command == "rebalance") {
+  if (command == "return-ps") {
+    return "the server may have tablets again; `rebalance` moves those that it had\n";
+  }
+  if (command == "drain-ps" || command == "rebalance") {
     return fmt::format("{} tablets move; `status` shows how many are left\n",
                        parsed.value("tablets_moving", uint64_t{0}));
   }

@@ -89,6 +89,11 @@ TEST_CASE("ctl prints a status for people") {
   REQUIRE(ControlText("stop", R"({"checkpoint": "/c/1"})") ==
           "the job ends; its checkpoint is /c/1\n");
   REQUIRE(ControlText("set", R"({"learning_rate": 0.0001})") == "the learning rate is 0.0001\n");
+  CHECK_THAT(
+      ControlText("status", R"({"job": "j", "step": 1, "servers": [
+      {"connected": true, "tablets": 0, "copies": 1, "drained": true},
+      {"connected": true, "tablets": 3, "copies": 0, "drained": false}]})"),
+      Catch::Contains("tablets     ps:0 0 and 1 copies (drained; return-ps ends this), ps:1 3\n"));
   REQUIRE(ControlText("extend", R"({"epochs": 9})") == "the job has 9 epochs\n");
   REQUIRE(ControlText("set-mode", R"({"strategy": {"mode": "async"}})") == "the mode is async\n");
 }

@@ -143,10 +143,10 @@ void Supervisor::OnExitWhileRunning(SupervisedTask* task, const Exit& exit) {
     const auto all = count([](const auto& t) { return t.is_worker(); });
     return options_.print(fmt::format("the job continues with {} of {} workers", left, all));
   }
-  options_.print(
-      fmt::format("the job cannot continue without {}: ending all tasks (--restart restarts a task "
-                  "that dies)",
-                  task->name()));
+  options_.print(fmt::format(
+      "{} has died, and nothing restarts it: ending all tasks (--restart restarts a task "
+      "that dies)",
+      task->name()));
   ended_for_lost_task_ = !chief;
   Stop(chief ? exit.code : static_cast<int>(ExitCode::kUnavailable));
 }

@@ -119,7 +119,7 @@ class Local(LocalCase):
         self.await_cuts(local, "out", 2)
         os.kill(children(local.pid, "cohort-replica")[1], signal.SIGKILL)
         self.assertEqual(local.wait(timeout=60 * SCALE), 169)
-        self.assertIn("the job cannot continue without worker:1", self.text("out"))
+        self.assertIn("worker:1 has died, and nothing restarts it", self.text("out"))
 
 
     def test_an_elastic_job_continues_without_lost_replicas(self):

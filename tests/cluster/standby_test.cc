@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "deploy/launcher/control_job.h"
 #include "tests/cluster/scenario.h"
 
 namespace cohort {
@@ -13,6 +14,7 @@ using std::chrono::seconds;
 using Body = Scenario::Body;
 
 constexpr int kUnavailable = 169;
+constexpr int kStopped = 79;
 
 Scenario Paced(const std::string& name) {
   return Scenario(Body::kProcesses, name,
@@ -55,6 +57,14 @@ TEST_CASE("a standby chief takes over from one that was killed, and from one tha
   s.Release(0);
   CHECK(s.ExitOf(TaskRole::kChief, 1, seconds(120)) == 0);
   CHECK(s.Report(/*finished=*/true).timelines == 1);
+}
+
+TEST_CASE("a standby of a job that a user stops ends, too", "[processes]") {
+  Scenario s = Paced("standby-stop");
+  StartWithStandby(&s);
+  s.Check(ControlJob({.run = s->checkpoint_dir(), .command = "stop"}).status());
+  CHECK(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == kStopped);
+  CHECK(s.ExitOf(TaskRole::kChief, 1, seconds(60)) == kStopped);
 }
 
 TEST_CASE("a standby of a job that ends well ends, too", "[processes]") {
