@@ -23,7 +23,7 @@ class EndTest(unittest.TestCase):
                  "open(base + '/ready', 'w').close()\nuntil('never')")
         c = Launcher(self, ps="until('ready')\nsys.exit(1)", chief=chief)
         self.assertEqual(c.wait(), 0, c.text())
-        self.assertIn("cannot continue without ps:0", c.text())
+        self.assertIn("ps:0 has died, and nothing restarts it", c.text())
         c = Launcher(self, chief=chief)
         c.until(lambda: os.path.exists(c.dir + "/ready"))
         c.process.send_signal(signal.SIGTERM)

@@ -66,7 +66,7 @@ class LauncherTest(unittest.TestCase):
             self.assertEqual(c.wait(), 169, c.text())
             self.assertRegex(c.text(), task + r" was killed by signal 9 \(Killed\) after")
             self.assertIn("    the reason\n", c.text())
-            self.assertRegex(c.text(), "cannot continue without %s.*--restart restarts" % task)
+            self.assertRegex(c.text(), "%s has died, and nothing restarts it.*--restart restarts" % task)
             self.assertFalse(any(alive(life["pid"]) for life in c.lives("chief-0")))
         c = Launcher(self, ["--workers", "2"],
                      worker="until('go' + name)\nsys.exit(1)")
@@ -77,7 +77,7 @@ class LauncherTest(unittest.TestCase):
         self.assertNotIn("cannot continue", c.text())
         c.touch("goworker-0")
         self.assertEqual(c.wait(), 169, c.text())
-        self.assertIn("cannot continue without worker:0", c.text())
+        self.assertIn("worker:0 has died, and nothing restarts it", c.text())
 
     def test_a_task_that_stands_still_is_told(self):
         c = Launcher(self, ps="signal.signal(signal.SIGTERM, gone)\nuntil('end')")

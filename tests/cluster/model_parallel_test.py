@@ -120,7 +120,8 @@ class Kills(ModelParallelCase):
             newest = max(self.cuts(), default=0)
             until(self.log, lambda: local.poll() is not None or max(self.cuts(), default=0) > newest)
             self.assertIsNone(local.poll(), self.log())
-            worker = [pid for pid in children(local.pid, "cohort-worker") if self.is_worker(pid, 1)]
+            # It may not be back from the last kill yet.
+            worker = until(self.log, lambda: [pid for pid in children(local.pid, "cohort-worker") if self.is_worker(pid, 1)])
             os.kill(worker[0], signal.SIGKILL)
         self.assertEqual(local.wait(timeout=100 * SCALE), 0, self.log())
         self.assertRegex(self.log(), r"worker:1")

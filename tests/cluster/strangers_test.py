@@ -38,10 +38,10 @@ class Tasks(DirectoryTestCase):
     """One server and one worker, which no chief has dialed."""
 
     def start(self, *arguments, environment=None):
-        ports, admin = free_ports(2), free_ports(2)
+        ports = free_ports(4)  # two calls may return the same one
         cluster = {"ps": ["127.0.0.1:%d" % ports[0]], "worker": ["127.0.0.1:%d" % ports[1]]}
         self.address = dict(zip(("ps", "worker"), ("127.0.0.1:%d" % port for port in ports)))
-        self.admin = dict(zip(("ps", "worker"), admin))
+        self.admin = dict(zip(("ps", "worker"), ports[2:]))
         self.process = {}
         for role in ("ps", "worker"):
             config = json.dumps({"cluster": cluster, "task": {"type": role, "index": 0}})
