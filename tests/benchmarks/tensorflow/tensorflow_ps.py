@@ -16,6 +16,7 @@ import os
 import subprocess
 import sys
 import time
+import traceback
 
 LAUNCHED = time.time()
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python"))
@@ -177,6 +178,38 @@ def large_layer(tf, strategy, coordinator, args):
     return schedule_steps(tf, strategy, coordinator, dataset_fn, model, optimizer, keras.losses.mean_squared_error)
 
 
+def dlrm(tf, strategy, coordinator, args):
+    """deploy/examples/dlrm.yaml with 100,000 rows in each table, on the records of the CSV file --data."""
+    import numpy as np
+    import tf_keras as keras
+
+    with open(args.data, encoding="utf-8") as f:
+        names = f.readline().strip().split(",")
+        table = np.loadtxt(f, np.int64, delimiter=",")
+    columns = {name: table[:, i] for i, name in enumerate(names)}
+    numbers = np.stack([columns[f"I{i}"] for i in range(1, 14)], 1).astype(np.float32)
+    ids = np.stack([columns[f"C{i}"] for i in range(1, 27)], 1)
+    with strategy.scope():
+        number_input = keras.layers.Input(shape=(13,))
+        id_input = keras.layers.Input(shape=(26,), dtype=tf.int64)
+        bottom = keras.layers.Dense(64, activation="relu")(tf.math.log1p(number_input))
+        bottom = keras.layers.Dense(16, activation="relu")(bottom)
+        vectors = tf.stack([bottom] + [keras.layers.Embedding(100000, 16)(id_input[:, i]) for i in range(26)], 1)
+        products = tf.reshape(tf.matmul(vectors, vectors, transpose_b=True), [-1, 27 * 27])
+        pairs = tf.gather(products, [27 * i + j for i in range(27) for j in range(i)], axis=1)
+        top = keras.layers.Dense(64, activation="relu")(tf.concat([bottom, pairs], 1))
+        top = keras.layers.Dense(32, activation="relu")(top)
+        model = keras.Model([number_input, id_input], keras.layers.Dense(1, activation="sigmoid")(top))
+        optimizer = keras.optimizers.legacy.Adagrad(0.2)
+
+    def dataset_fn(_):
+        d = tf.data.Dataset.from_tensor_slices(((numbers, ids), columns["label"].astype(np.float32)[:, None]))
+        return d.repeat().batch(512, drop_remainder=True).prefetch(2)
+
+    return schedule_steps(tf, strategy, coordinator, dataset_fn, model, optimizer,
+                          keras.losses.binary_crossentropy)
+
+
 def cpu_seconds(children):
     """Processor seconds so far of this process and its children, which are alive."""
     ticks = 0
@@ -190,7 +223,8 @@ def cpu_seconds(children):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--serve", action="store_true")
-    parser.add_argument("--example", choices=["recommender", "mnist_mlp", "large_layer"], default="recommender")
+    parser.add_argument("--example", choices=["recommender", "mnist_mlp", "large_layer", "dlrm"],
+                        default="recommender")
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--warmup", type=int, default=100)
     parser.add_argument("--workers", type=int, default=3)
@@ -209,7 +243,8 @@ def main():
             resolver, variable_partitioner=tf.distribute.experimental.partitioners
             .FixedShardsPartitioner(num_shards=args.ps) if args.example == "recommender" else None)
         coordinator = tf.distribute.experimental.coordinator.ClusterCoordinator(strategy)
-        schedule = {"recommender": recommender, "mnist_mlp": mnist_mlp, "large_layer": large_layer}[args.example](
+        schedule = {"recommender": recommender, "mnist_mlp": mnist_mlp, "large_layer": large_layer,
+                    "dlrm": dlrm}[args.example](
             tf, strategy, coordinator, args)
         schedule().fetch()
         first = time.time() - LAUNCHED
@@ -228,10 +263,14 @@ def main():
                           "steps_per_second": args.steps / seconds,
                           "cpu_ms_per_step": round(1000 * cpu / args.steps, 2),
                           "launch_to_first_step_s": first}), flush=True)
+        code = 0
+    except Exception:  # os._exit() below would leave it untold
+        traceback.print_exc()
+        code = 1
     finally:
         for child in children:
             child.kill()
-        os._exit(0)
+    os._exit(code)  # threads of the coordinator would wait for the children
 
 
 if __name__ == "__main__":
