@@ -365,6 +365,8 @@ void Homes::LoseCopy(uint32_t tablet, uint64_t term) {
 
 void Homes::Journal() {
   changed_ = true;
+  // A server drops a copy that its new homes do not have. It is asked again.
+  if (fill_.has_value() && fill_->state == FillState::kMaking) fill_.reset();
   v1::JournalRecord record;
   for (const auto& [tablet, home] : homes_) {
     v1::TabletHome* const out = record.mutable_homes()->add_homes();
@@ -448,8 +450,12 @@ bool Homes::OnPsMessage(int ps, const v1::PsToChief& message) {
   if (asked == requests_.end() || message.request() == 0 || asked->second != message.request()) {
     return message.has_homes_taken();
   }
-  // A server that cannot take its homes is of no use: its next hello shows what it has.
-  if (message.has_homes_taken()) requests_.erase(asked);
+  if (message.has_homes_taken()) {
+    requests_.erase(asked);
+  } else if (fill_.has_value() && fill_->server == ps) {
+    EndFill();  // it does not have the copy that is filled
+  }
+  // Another server that cannot take its homes is of no use: its next hello shows what it has.
   return true;
 }
 
