@@ -100,6 +100,7 @@ std::map<uint32_t, Homes::Home> Homes::Known(const v1::Layout& layout) const {
 
 // A copy that was promoted in the journal alone has its older term.
 bool Homes::HasTablet(int ps, uint32_t tablet, const Home& home) const {
+  if (!membership_->adopted(PsTask(ps))) return false;
   const v1::PsHello& hello = servers_->hello(ps);
   if (hello.timeline() != context_->timeline || hello.job() != context_->options.job) return false;
   return std::ranges::any_of(hello.homes(), [&](const v1::TabletHome& has) {
@@ -109,7 +110,7 @@ bool Homes::HasTablet(int ps, uint32_t tablet, const Home& home) const {
 }
 
 bool Homes::HasCopy(int ps, uint32_t tablet, const Home& home) const {
-  if (ps < 0) return false;
+  if (ps < 0 || !membership_->adopted(PsTask(ps))) return false;
   const v1::PsHello& hello = servers_->hello(ps);
   if (hello.timeline() != context_->timeline || hello.job() != context_->options.job) return false;
   return std::ranges::any_of(hello.homes(), [&](const v1::TabletHome& has) {

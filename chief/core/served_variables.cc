@@ -45,10 +45,10 @@ absl::Status ServedVariables::CheckWorkerTimeline(Task worker) const {
 
 bool ServedVariables::CanResume() const {
   return has_layout_ && context_->timeline > 0 && journal_hash_ == layout_hash_ &&
-         membership_->all(Role::kPs, Link::kAdopted) &&
          worker_timeline_ <= context_->timeline &&  // otherwise the workers know another journal
-         (HasCopies(layout_) || homes_->journaled() ? homes_->CanResume(layout_)
-                                                    : servers_->Have(layout_));
+         (HasCopies(layout_) || homes_->journaled()
+              ? homes_->CanResume(layout_)
+              : membership_->all(Role::kPs, Link::kAdopted) && servers_->Have(layout_));
 }
 
 void ServedVariables::Resume() {

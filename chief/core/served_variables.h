@@ -25,7 +25,7 @@ namespace cohort {
 //       └───────────────────────(3) PlanRollback─────────────────────────────────────┘
 //   not served ─(4) OnTimelineRaised: at a higher timeline─► not served ─(5) OnAssigned─► served
 //
-// (1) The servers have exactly the tablets of the layout. (3) A rollback begins. (4) Its record is
+// (1) The servers that are there have all tablets. (3) A rollback begins. (4) Its record is
 // durable. (5) All servers have the tablets of the cut. Closures run only while the variables are
 // served.
 class ServedVariables {
