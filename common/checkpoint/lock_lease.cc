@@ -13,22 +13,28 @@ constexpr auto kRenewal = std::chrono::seconds(1);
 }  // namespace
 
 LockLease::LockLease(std::shared_ptr<DirectoryLock> lock)
-    : lock_(std::move(lock)), thread_([this] {
-        std::unique_lock<std::mutex> guard(mu_);
-        while (!ended_.wait_for(guard, kRenewal, [this] { return end_; })) {
-          guard.unlock();
-          lock_->Renew();
-          guard.lock();
-        }
-      }) {}
+    : lock_(std::move(lock)), thread_([this] { Run(); }) {}
 
 LockLease::~LockLease() {
   {
-    const std::lock_guard<std::mutex> guard(mu_);
+    MutexLock guard(&mu_);
     end_ = true;
   }
-  ended_.notify_all();
+  ended_.SignalAll();
   thread_.join();
+}
+
+void LockLease::Run() {
+  while (true) {
+    {
+      MutexLock guard(&mu_);
+      const auto next = std::chrono::steady_clock::now() + kRenewal;
+      while (!end_ && ended_.WaitUntil(&mu_, next)) {
+      }
+      if (end_) return;
+    }
+    lock_->Renew();
+  }
 }
 
 absl::StatusOr<StandbyLock> AwaitLock(const DirectoryLock::Options& options,
@@ -59,6 +65,7 @@ absl::StatusOr<StandbyLock> AwaitLock(const DirectoryLock::Options& options,
       COHORT_ASSIGN_OR_RETURN(auto lock, DirectoryLock::Take(takeover));
       return StandbyLock{.lock = std::move(lock), .took_over = true};
     }
+    // No call waits until a process of another host releases or marks a file.
     std::this_thread::sleep_for(standby.poll);
   }
 }

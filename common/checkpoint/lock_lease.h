@@ -4,14 +4,13 @@
 #include <absl/status/statusor.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "common/checkpoint/directory_lock.h"
 
 namespace cohort {
@@ -25,10 +24,12 @@ class LockLease {
   ~LockLease();
 
  private:
+  void Run();
+
   const std::shared_ptr<DirectoryLock> lock_;
-  std::mutex mu_;
-  std::condition_variable ended_;
-  bool end_ = false;  // guarded by mu_
+  Mutex mu_;
+  CondVar ended_;
+  bool end_ ABSL_GUARDED_BY(mu_) = false;
   std::thread thread_;
 };
 
