@@ -67,7 +67,8 @@ struct ProtocolVersion {
 //   2.6   keys of 32 bits and values of bfloat16 in requests, for servers whose route says that
 //         they read them. Rows that are partitioned by hash: the chief refuses older tasks for a
 //         job that has `rows: hash`. Servers report figures of rows with each Pong
-inline constexpr ProtocolVersion kProtocolVersion{2, 6};
+//   2.7   Workers report how long servers let them wait. Tasks join a running cluster
+inline constexpr ProtocolVersion kProtocolVersion{2, 7};
 // The first one whose servers read compact requests.
 inline constexpr ProtocolVersion kCompactProtocol{2, 6};
 // The first one whose chief takes reports of progress.
