@@ -181,6 +181,9 @@ absl::Status JournalState::Apply(const v1::JournalRecord& record) {
     case v1::JournalRecord::kHomes:
       state_.homes = record.homes();
       break;
+    case v1::JournalRecord::kJoined:
+      state_.joined = record.joined();
+      break;
     case v1::JournalRecord::kBase:
       OnBase(record.base());
       break;
@@ -242,6 +245,7 @@ std::optional<v1::JournalRecord> JournalState::Base() const {
   if (state_.mode.has_value()) *base->mutable_mode() = *state_.mode;
   if (state_.rates.rates_size() > 0) *base->mutable_learning_rates() = state_.rates;
   if (state_.homes.has_value()) *base->mutable_homes() = *state_.homes;
+  if (state_.joined.tasks_size() > 0) *base->mutable_joined() = state_.joined;
   base->mutable_history()->Add(state_.history.begin(), state_.history.end());
   state_.readers.Fill(base->mutable_readers());
   return record;
@@ -267,6 +271,7 @@ void JournalState::OnBase(const v1::JournalBase& base) {
   if (base.has_mode()) state.mode = base.mode();
   state.rates = base.learning_rates();
   if (base.has_homes()) state.homes = base.homes();
+  state.joined = base.joined();
   state.history.assign(base.history().begin(), base.history().end());
   state_ = std::move(state);
   generation_ = base.generation();

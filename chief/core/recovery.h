@@ -40,6 +40,7 @@ struct Recovered {
   std::optional<v1::ModeChange> mode;  // the last change of the mode by a user
   v1::LearningRates rates;
   std::optional<v1::TabletHomes> homes;  // nullopt: as the last rollback has assigned the tablets
+  v1::JoinedTasks joined;                // JoinedIn reads them before the chief dials
   std::vector<v1::EpochRecord> history;  // the epochs that ended since the last rollback
 };
 
