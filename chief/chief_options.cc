@@ -3,6 +3,7 @@
 #include "common/base/exit_code.h"
 #include "common/base/flags.h"
 #include "common/base/status.h"
+#include "common/cluster/address.h"
 #include "common/cluster/replica_cluster.h"
 #include "common/model/strategies.h"
 
@@ -34,6 +35,10 @@ void AddChiefFlags(FlagSet* flags, ChiefFlags* out) {
       "standby", &out->standby,
       "wait until no other chief has the checkpoint directory, or its chief has been silent for "
       "4 s, then continue its job; exit with 0 if the job is finished");
+  flags->Add(
+      "join_bind", &out->join_bind,
+      "HOST:PORT at which workers join while the job runs (cohort run --join); default: none "
+      "may");
   flags->AddSeconds(
       "task_timeout_s", &out->task_timeout_s,
       "seconds to wait for a task at the start, or for a lost one; 0: the job file's");
@@ -80,6 +85,18 @@ absl::StatusOr<Chief::Options> MakeChiefOptions(const ChiefFlags& flags, const R
   COHORT_RETURN_IF_ERROR(CheckStrategy(flags, job.job));
   const StrategyClass* const strategy = FindStrategy(job.job.spec.strategy().name());
   const bool replicas = strategy->calls == OwnerCalls::kReplicas;
+  if (!flags.join_bind.empty()) {
+    if (replicas) {
+      return UsageError(
+          "--join_bind: the replicas of strategy {} are those of TF_CONFIG; with `elastic: true` "
+          "they may leave and come back",
+          strategy->name);
+    }
+    if (const absl::Status bad = ParseAddress(flags.join_bind).status(); !bad.ok()) {
+      return WithExitCode(Annotate(bad, "--join_bind"), ExitCode::kUsage);
+    }
+    job.join_bind = flags.join_bind;
+  }
   job.cluster = replicas ? WithOwners(ReplicasOf(context.cluster)) : context.cluster;
   if (strategy->replicas_own) SpreadOverReplicas(job.cluster, job.job.spec.mutable_strategy());
   job.data.data_dir = data_dir != nullptr ? data_dir : "";

@@ -24,6 +24,7 @@ struct ChiefFlags {
   std::string launch;
   bool takeover = false;
   bool standby = false;
+  std::string join_bind;
   double task_timeout_s = 0;  // 0: the job file's
 };
 

@@ -6,6 +6,9 @@ namespace cohort {
 
 void AddWorkerFlags(FlagSet* flags, WorkerFlags* out) {
   AddServedFlags(flags, out);
+  flags->Add("join", &out->join,
+             "HOST:PORT of the chief (its --join_bind) of a running job to join, instead of "
+             "TF_CONFIG; several chiefs, separated by commas, are asked in turn");
   flags->Add("data_dir", &out->data_dir,
              "base directory of relative dataset paths (default: $COHORT_DATA_DIR)");
   AddDeviceFlags(flags, &out->devices);

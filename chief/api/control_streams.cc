@@ -25,11 +25,17 @@ constexpr uint64_t kMovingBytes = 1 << 20;
 // The streams of one task, one after another.
 class ControlStreams::Link : public StreamHandler {
  public:
-  Link(ControlStreams* owner, Task task, std::unique_ptr<StreamClient> client)
-      : owner_(owner), task_(task), client_(std::move(client)) {}
+  Link(ControlStreams* owner, Task task) : owner_(owner), task_(task) {}
 
+  // Sets where the next Dial goes. Null: nowhere. Ends the stream that is open.
+  void SetClient(std::unique_ptr<StreamClient> client) {
+    client_ = std::move(client);
+    Abort();
+  }
+
+  // Does nothing while a stream is open: its end dials again.
   void Dial() {
-    if (owner_->stopped_) return;
+    if (owner_->stopped_ || client_ == nullptr || Current() != nullptr) return;
     const char* method = task_.role == Role::kWorker ? "/cohort.v1.Worker/Control"
                                                      : "/cohort.v1.ParameterServer/Control";
     connected_ = false;
@@ -74,8 +80,8 @@ class ControlStreams::Link : public StreamHandler {
     if (absl::IsInvalidArgument(status)) {
       owner_->Fail(task_, "it cannot read what this chief sends", status);
     }
-    owner_->OnClosed(task_, CloseReason(status, client_->address()),
-                     std::exchange(connected_, false));
+    const std::string address = client_ == nullptr ? task_.ToString() : client_->address();
+    owner_->OnClosed(task_, CloseReason(status, address), std::exchange(connected_, false));
     owner_->loop_.After(kRedialAfter, [this] { Dial(); });
   }
 
@@ -87,8 +93,8 @@ class ControlStreams::Link : public StreamHandler {
 
   ControlStreams* const owner_;
   const Task task_;
-  const std::unique_ptr<StreamClient> client_;
-  // Only the loop's thread uses these.
+  // Only the loop's thread uses these, once it runs.
+  std::unique_ptr<StreamClient> client_;  // null: the task has no address
   bool connected_ = false;
   uint64_t moved_ = 0;
   Mutex mu_;
@@ -96,22 +102,27 @@ class ControlStreams::Link : public StreamHandler {
 };
 
 absl::StatusOr<std::unique_ptr<ControlStreams>> ControlStreams::Create(
-    const CoordinatorOptions& options, LockedCore* core) {
-  std::unique_ptr<ControlStreams> streams(new ControlStreams(options.log, core));
+    const CoordinatorOptions& options, const std::vector<std::string>& workers,
+    const std::vector<std::string>& ps, LockedCore* core) {
   const auto security = options.security != nullptr ? options.security : Security::LoopbackOnly();
+  std::unique_ptr<ControlStreams> streams(new ControlStreams(security, options.log, core));
   for (const Role role : {Role::kPs, Role::kWorker}) {
     Links& links = role == Role::kPs ? streams->ps_ : streams->workers_;
-    for (const auto& [index, address] : options.cluster.tasks(role)) {
-      const Task task{role, index};
-      auto client = StreamClient::Create(address.ToString(), {.security = security, .task = task});
+    for (const std::string& address : role == Role::kPs ? ps : workers) {
+      const Task task{role, static_cast<int>(links.size())};
+      links.push_back(std::make_unique<Link>(streams.get(), task));
+      if (address.empty()) continue;
+      auto client = StreamClient::Create(address, {.security = security, .task = task});
       if (!client.ok()) return Annotate(client.status(), task.ToString());
-      links.push_back(std::make_unique<Link>(streams.get(), task, *std::move(client)));
+      links.back()->SetClient(*std::move(client));
     }
   }
   return streams;
 }
 
-ControlStreams::ControlStreams(Logger* log, LockedCore* core) : log_(log), core_(core) {}
+ControlStreams::ControlStreams(std::shared_ptr<const Security> security, Logger* log,
+                               LockedCore* core)
+    : security_(std::move(security)), log_(log), core_(core) {}
 
 ControlStreams::~ControlStreams() { Shutdown(); }
 
@@ -159,6 +170,21 @@ void ControlStreams::SendToPs(int ps, const v1::ChiefToPs& message) {
 }
 
 void ControlStreams::Reconnect(Task task) { Find(task)->Abort(); }
+
+void ControlStreams::Dial(Task task, const std::string& address) {
+  loop_.Post([this, task, address] {
+    auto client = StreamClient::Create(address, {.security = security_, .task = task});
+    if (!client.ok()) {
+      return OnClosed(task, std::string(client.status().message()), /*was_connected=*/false);
+    }
+    Find(task)->SetClient(*std::move(client));
+    Find(task)->Dial();
+  });
+}
+
+void ControlStreams::HangUp(Task task) {
+  loop_.Post([this, task] { Find(task)->SetClient(nullptr); });
+}
 
 absl::StatusOr<int> ControlStreams::WaitUntilClosed(TimePoint deadline) {
   MutexLock lock(core_->mu());

@@ -18,6 +18,7 @@
 
 namespace cohort {
 
+class Security;
 struct CoordinatorOptions;
 
 // Connects the core with its tasks: one control stream to every worker and ps, which is dialed
@@ -26,9 +27,11 @@ struct CoordinatorOptions;
 // otherwise.
 class ControlStreams {
  public:
-  // Errors: InvalidArgument (an address), FailedPrecondition (plaintext beyond loopback).
-  static absl::StatusOr<std::unique_ptr<ControlStreams>> Create(const CoordinatorOptions& options,
-                                                                LockedCore* core);
+  // `workers`, `ps`: addresses by index; "": none yet. Errors: InvalidArgument (an address),
+  // FailedPrecondition (plaintext beyond loopback).
+  static absl::StatusOr<std::unique_ptr<ControlStreams>> Create(
+      const CoordinatorOptions& options, const std::vector<std::string>& workers,
+      const std::vector<std::string>& ps, LockedCore* core);
   // Calls Shutdown.
   ~ControlStreams();
 
@@ -43,6 +46,9 @@ class ControlStreams {
   void SendToPs(int ps, const v1::ChiefToPs& message);
   // Ends the stream and dials again.
   void Reconnect(Task task);
+  // Dials a task that has had no address. HangUp: it has none any more.
+  void Dial(Task task, const std::string& address);
+  void HangUp(Task task);
 
   // Stops dialing: streams that end from now on are not lost tasks. Open streams stay open.
   void StopDialing() { stopped_ = true; }
@@ -56,7 +62,7 @@ class ControlStreams {
   class Link;
   using Links = std::vector<std::unique_ptr<Link>>;  // by index
 
-  ControlStreams(Logger* log, LockedCore* core);
+  ControlStreams(std::shared_ptr<const Security> security, Logger* log, LockedCore* core);
   Link* Find(Task task) const;
   void OnConnected(Task task);
   void OnFrame(Task task, const Frame& frame);
@@ -69,6 +75,7 @@ class ControlStreams {
   // longer than a task may be silent.
   void NoteMoving();
 
+  const std::shared_ptr<const Security> security_;
   Logger* const log_;
   LockedCore* const core_;
   std::function<void()> tick_;                 // set by Start

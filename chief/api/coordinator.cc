@@ -8,20 +8,26 @@
 #include "chief/api/closure_results.h"
 #include "chief/api/control_streams.h"
 #include "chief/api/job_definition.h"
+#include "chief/api/join_service.h"
 #include "chief/api/journal_thread.h"
 #include "chief/api/locked_core.h"
 #include "chief/api/owned_directory.h"
 #include "chief/api/restoration.h"
 #include "chief/api/start_options.h"
 #include "chief/core/attended_clock.h"
+#include "chief/core/joined_tasks.h"
 #include "common/base/denormals.h"
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint_reader.h"
+#include "common/cluster/address.h"
 #include "common/plugin/load_plugins.h"
 
 namespace cohort {
 namespace {
+
+// How long a task that joins waits for the journal, and then asks again.
+constexpr double kJoinSeconds = 5;
 
 // The core of a running chief, its effects, and the client's calls. The walk:
 //
@@ -101,6 +107,8 @@ class CoordinatorImpl final : public ClusterCoordinator, private CoreEffects {
     streams_->SendToWorker(worker, message, std::move(rest));
   }
   void SendToPs(int ps, v1::ChiefToPs message) override { streams_->SendToPs(ps, message); }
+  void Dial(Task task, const std::string& address) override { streams_->Dial(task, address); }
+  void HangUp(Task task) override { streams_->HangUp(task); }
   void Reconnect(Task task, const std::string& why) override;
   void TakeGeneration(uint64_t heard) override { journal_->TakeGeneration(heard); }
   void ReadJournal() override { journal_->Read(); }
@@ -119,6 +127,11 @@ class CoordinatorImpl final : public ClusterCoordinator, private CoreEffects {
     options_.log->Warning(event, {{"what", what}});
   }
 
+  absl::Status StartJoins();
+  // Makes the task that serves at `address` a member of the cluster, as the journal has it.
+  absl::StatusOr<Task> Join(Role role, const std::string& address);
+  // The workers and servers as they are now.
+  ClusterSpec Peers() const;
   absl::Status WaitUntilReady();
   absl::StatusOr<bool> JoinUntil(TimePoint deadline);
   JournalThread::Callbacks JournalCallbacks();
@@ -153,6 +166,7 @@ class CoordinatorImpl final : public ClusterCoordinator, private CoreEffects {
   std::unique_ptr<Restoration> restoration_;
   std::unique_ptr<JournalThread> journal_;
   std::unique_ptr<ControlStreams> streams_;
+  std::unique_ptr<JoinService> joins_;  // null: no task may join
 };
 
 CoordinatorImpl::CoordinatorImpl(const CoordinatorOptions& options)
@@ -169,21 +183,62 @@ absl::Status CoordinatorImpl::Begin() {
   directory_ = *std::move(directory);
   COHORT_ASSIGN_OR_RETURN(JournalContents journal, directory_->ReadJournal(options_.log));
   const bool continued = !journal.records.empty();
+  CoreOptions core =
+      CoreOptionsOf(options_, directory_->token(), continued, JoinedIn(journal.records));
   journal_ = std::make_unique<JournalThread>(directory_->path(), directory_->journal_path(),
                                              JournalCallbacks(), std::move(journal));
   checkpoints_ = std::make_unique<ChiefCheckpoints>(
       &options_, directory_.get(), &core_, [this](const absl::Status& why) { LoseDirectory(why); });
   restoration_ = std::make_unique<Restoration>(&options_, &core_, checkpoints_.get());
-  CoreOptions core = CoreOptionsOf(options_, directory_->token(), continued);
   core.clock_us = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(core_.mu()) { return clock_.At(NowUs()); };
+  COHORT_ASSIGN_OR_RETURN(streams_,
+                          ControlStreams::Create(options_, core.workers, core.ps, &core_));
   core_.Create(std::move(core), this);
-  COHORT_ASSIGN_OR_RETURN(streams_, ControlStreams::Create(options_, &core_));
   streams_->Start([this] { Tick(); });
+  COHORT_RETURN_IF_ERROR(StartJoins());
 
   absl::Status ready = WaitUntilReady();
   // A chief that takes over removes this chief's token: no server can find it then.
   if (absl::IsFailedPrecondition(ready)) COHORT_RETURN_IF_ERROR(directory_->Check());
   return ready;
+}
+
+absl::Status CoordinatorImpl::StartJoins() {
+  if (options_.join_bind.empty()) return absl::OkStatus();
+  JoinService::Options joins;
+  joins.listen = options_.join_bind;
+  if (options_.security != nullptr) joins.security = options_.security;
+  joins.log = options_.log;
+  joins.join = [this](Role role, const std::string& address) { return Join(role, address); };
+  joins.peers = [this] { return Peers(); };
+  auto started = JoinService::Start(std::move(joins));
+  if (!started.ok()) return Annotate(started.status(), "--join_bind");
+  joins_ = *std::move(started);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Task> CoordinatorImpl::Join(Role role, const std::string& address) {
+  MutexLock lock(core_.mu());
+  CoordinatorCore* const core = core_.get();
+  COHORT_ASSIGN_OR_RETURN(const Task task, core->Join(role, address));
+  const auto settled = [core, task] { return core->view().joined.settled(task); };
+  COHORT_ASSIGN_OR_RETURN(const bool in_time, core_.Wait(settled, core_.Deadline(kJoinSeconds)));
+  if (!in_time) return Unavailable("the chief's journal does not take the {}", task.ToString());
+  return task;
+}
+
+ClusterSpec CoordinatorImpl::Peers() const {
+  MutexLock lock(core_.mu());
+  const CoreView& view = core_.get()->view();
+  ClusterSpec peers;
+  for (const Task task : view.membership.tasks()) {
+    const auto& all =
+        task.role == Role::kWorker ? view.context.options.workers : view.context.options.ps;
+    if (const auto address = ParseAddress(all[static_cast<size_t>(task.index)]); address.ok()) {
+      peers.Set(task, *address);
+    }
+  }
+  return peers;
 }
 
 absl::Status CoordinatorImpl::WaitUntilReady() {
@@ -447,6 +502,7 @@ absl::Status CoordinatorImpl::Shutdown(const std::string& reason, bool job_finis
 
 void CoordinatorImpl::Close() {
   if (std::exchange(closed_, true)) return;
+  joins_.reset();
   Flush();
   fetches_->Close();
   if (streams_ != nullptr) {

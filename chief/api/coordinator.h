@@ -46,6 +46,7 @@ struct CoordinatorOptions : JobSettings {
   // coordinator.
   std::shared_ptr<DirectoryLock> lock;
   std::shared_ptr<const Security> security;  // null: plaintext, on loopback only
+  std::string join_bind;                     // "host:port" at which workers may join; "": none may
   // Files of --plugin. Start loads those that LoadPlugins has not loaded before.
   std::vector<std::string> plugins;
   double flush_limit_s = 5;  // how long Flush waits for a slow disk

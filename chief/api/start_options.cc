@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "chief/core/joined_tasks.h"
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/graph/pull_ahead.h"
@@ -9,6 +10,8 @@
 
 namespace cohort {
 namespace {
+
+constexpr size_t kWorkerPlaces = 128;
 
 // By index.
 std::vector<std::string> AddressesOf(const CoordinatorOptions& options, Role role) {
@@ -24,6 +27,7 @@ std::vector<std::string> AddressesOf(const CoordinatorOptions& options, Role rol
 absl::Status CheckOptions(const CoordinatorOptions& options) {
   for (const Role role : {Role::kWorker, Role::kPs}) {
     const auto& tasks = options.cluster.tasks(role);
+    if (tasks.empty() && role == Role::kWorker && !options.join_bind.empty()) continue;
     if (tasks.empty()) {
       return WithExitCode(InvalidArgument("TF_CONFIG: the cluster has no {}", RoleName(role)),
                           ExitCode::kConfig);
@@ -57,11 +61,12 @@ absl::Status CheckOptions(const CoordinatorOptions& options) {
 }
 
 CoreOptions CoreOptionsOf(const CoordinatorOptions& options, const std::string& token,
-                          bool continued) {
+                          bool continued, const v1::JoinedTasks& joined) {
   CoreOptions core;
   static_cast<JobSettings&>(core) = options;
   core.workers = AddressesOf(options, Role::kWorker);
   core.ps = AddressesOf(options, Role::kPs);
+  AddPlaces(joined, options.join_bind.empty() ? 0 : kWorkerPlaces, &core);
   core.continued = continued;
   core.directory_token = token;
   for (const AddedClass& added : AddedDataClasses()) {

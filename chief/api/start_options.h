@@ -17,7 +17,7 @@ namespace cohort {
 absl::Status CheckOptions(const CoordinatorOptions& options);
 // `token`: the checkpoint directory's token. `continued`: the journal has records.
 CoreOptions CoreOptionsOf(const CoordinatorOptions& options, const std::string& token,
-                          bool continued);
+                          bool continued, const v1::JoinedTasks& joined);
 
 }  // namespace cohort
 

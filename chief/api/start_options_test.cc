@@ -41,7 +41,7 @@ TEST_CASE("options that no cluster can start with are refused") {
 }
 
 TEST_CASE("the core gets the job's settings and the addresses by index") {
-  const CoreOptions core = CoreOptionsOf(Valid(), "token", /*continued=*/true);
+  const CoreOptions core = CoreOptionsOf(Valid(), "token", /*continued=*/true, {});
   CHECK(core.seed == 7);
   CHECK(core.checkpoint_dir == "/c");
   CHECK(core.workers == std::vector<std::string>{"host0:1", "host1:1"});

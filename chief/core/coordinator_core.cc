@@ -20,6 +20,7 @@ CoordinatorCore::CoordinatorCore(CoreOptions options, CoreEffects* effects)
     : context_(std::move(options)),
       outbox_(effects),
       membership_(&context_.options, &outbox_),
+      joined_(&context_.options, &outbox_, &membership_),
       adoption_(&context_, &outbox_, &membership_),
       settlement_(&outbox_, context_.options.settle_interval_us, context_.options.test_faults),
       servers_(&context_, &outbox_, &membership_),
@@ -104,6 +105,7 @@ void CoordinatorCore::Tick(int64_t now_us) {
   for (const int ps : servers_.Lost()) {
     if (served()) LosePs(ps, membership_.member(PsTask(ps)).why_down);
   }
+  if (phase() == Phase::kReady) joined_.Tick(context_.now_us);
   dispatcher_.Tick();
   CheckStranded();
   rollback_.Tick(context_.now_us);
@@ -382,6 +384,14 @@ void CoordinatorCore::OnRolledBack() {
   outbox_.effects()->RollbackDone(absl::OkStatus());
 }
 
+absl::StatusOr<Task> CoordinatorCore::Join(Role role, const std::string& address) {
+  const Advancing advancing(this);
+  if (phase() != Phase::kReady || end_.begun()) {
+    return Unavailable("the chief {}", ended() || end_.begun() ? "is ending" : "is starting");
+  }
+  return joined_.Join(role, address, context_.now_us);
+}
+
 // ------------------------------------------------------------------ the journal
 
 void CoordinatorCore::OnGeneration(const absl::StatusOr<uint64_t>& generation) {
@@ -430,6 +440,7 @@ void CoordinatorCore::OnJournaled(const absl::StatusOr<uint64_t>& durable) {
       if (membership_.adopted(WorkerTask(worker))) SetUpWorker(worker);
     }
   }
+  joined_.OnJournaled(record);
   settlement_.OnJournaled(record);
   if (rollback_.OnJournaled(record, context_.now_us)) RaiseTimeline();
   cut_.OnJournaled(record);

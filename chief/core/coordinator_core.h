@@ -18,6 +18,7 @@
 #include "chief/core/homes.h"
 #include "chief/core/job_end.h"
 #include "chief/core/job_error.h"
+#include "chief/core/joined_tasks.h"
 #include "chief/core/journal_watch.h"
 #include "chief/core/membership.h"
 #include "chief/core/open_closures.h"
@@ -74,6 +75,11 @@ class CoordinatorCore {
   // Ends the chief permanently, and everything that is scheduled: for example, because the chief
   // cannot write its journal.
   void FailForGood(absl::Status why);
+
+  // A task that serves at `address` asks to join the running cluster (JoinedTasks). It is a member
+  // when view().joined.settled() is true. Errors: Unavailable before kReady and at the end; those
+  // of JoinedTasks.
+  absl::StatusOr<Task> Join(Role role, const std::string& address);
 
   // ------------------------------------------------------------- inputs from the client
   // Programs and resources are added here: the chief sends them to every worker, now and when a
@@ -196,6 +202,7 @@ class CoordinatorCore {
   Outbox outbox_;                  // what all parts send
   JournalWatch journal_watch_;     // which records are durable
   Membership membership_;          // links to the tasks
+  JoinedTasks joined_;             // tasks that TF_CONFIG does not name
   ClusterAdoption adoption_;       // the phases up to kReady
   Settlement settlement_;          // settled ids, metrics, epochs
   Servers servers_;                // hellos, terms and grace of the servers
@@ -224,6 +231,7 @@ class CoordinatorCore {
                        .outbox = outbox_,
                        .journal = journal_watch_,
                        .membership = membership_,
+                       .joined = joined_,
                        .settlement = settlement_,
                        .servers = servers_,
                        .homes = homes_,

@@ -25,7 +25,7 @@ enum class CorePhase : uint8_t {
 struct CoreContext {
   explicit CoreContext(CoreOptions o) : options(std::move(o)) {}
 
-  const CoreOptions options;
+  CoreOptions options;  // after the start only the addresses of places change
   CorePhase phase = CorePhase::kProbing;
   int64_t now_us = 0;
   uint64_t timeline = 0;  // 0: no tablet was ever assigned

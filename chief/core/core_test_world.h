@@ -86,6 +86,7 @@ class TestWorld : public CoreEffects {
   bool manifest_stuck = false;
   uint64_t generation = 0;
   std::vector<std::string> notes;
+  std::vector<std::string> dialed;  // "worker:2 at host:1", "worker:2" when it is hung up
 
   // Starts a new incarnation of the chief: everything that was not durable is lost.
   void StartChief();
@@ -153,6 +154,10 @@ class TestWorld : public CoreEffects {
   void CutDone(uint64_t, const absl::Status& status) override { cuts_done.push_back(status); }
   void RollbackDone(const absl::Status& status) override { rollbacks_done.push_back(status); }
   void Note(const char* event, const std::string& what) override;
+  void Dial(Task task, const std::string& address) override {
+    dialed.push_back(task.ToString() + " at " + address);
+  }
+  void HangUp(Task task) override { dialed.push_back(task.ToString()); }
 
  private:
   bool Chores();

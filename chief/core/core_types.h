@@ -32,8 +32,13 @@ struct NeededClass {
 };
 
 struct CoreOptions : JobSettings {
-  std::vector<std::string> workers;  // addresses by index, for messages and routes
+  // Addresses by index, for messages and routes. The last ones are places for tasks that join
+  // (joined_tasks.h): "" while they are free.
+  std::vector<std::string> workers;
   std::vector<std::string> ps;
+  size_t worker_places = 0;
+  size_t ps_places = 0;
+  size_t places(Role role) const { return role == Role::kWorker ? worker_places : ps_places; }
   bool continued = false;                   // the journal is not empty
   std::string directory_token;              // see AdoptPs
   std::vector<NeededClass> needed_classes;  // those that plugins add
@@ -52,6 +57,7 @@ struct CoreOptions : JobSettings {
   int64_t probe_patience_us = 3'000'000;  // how long another chief's stream may take to close
   int64_t probe_again_us = 200'000;
   int64_t adopt_grace_us = 5'000'000;  // after this a continued run starts without missing workers
+  int64_t join_grace_us = 30'000'000;  // how long a task that has joined may be away
   int64_t set_aside_us = 2'000'000;    // how long a worker that cannot reach a server gets no work
   int64_t cancel_deadline_us = 10'000'000;  // a worker that does not give up its closures is lost
   int64_t snapshot_deadline_us = 60'000'000;
@@ -73,6 +79,11 @@ inline void LeaseToProto(const LeaseRange& lease, v1::Lease* out) {
 // A task by the core's index. Indices have no gaps.
 inline Task WorkerTask(int index) { return {Role::kWorker, index}; }
 inline Task PsTask(int index) { return {Role::kPs, index}; }
+// True if TF_CONFIG does not name the task: it has joined, or may.
+inline bool IsPlace(const CoreOptions& options, Task task) {
+  const size_t all = task.role == Role::kWorker ? options.workers.size() : options.ps.size();
+  return static_cast<size_t>(task.index) >= all - options.places(task.role);
+}
 // True for the part of the variables that the worker of the same number owns, as a replica.
 inline bool IsReplicasPart(const CoreOptions& options, Task task) {
   const size_t i = static_cast<size_t>(task.index);
@@ -106,6 +117,9 @@ class CoreEffects {
   virtual void SendToPs(int ps, v1::ChiefToPs message) = 0;
   // Ends the stream, reports to OnDisconnected, and dials again.
   virtual void Reconnect(Task task, const std::string& why) = 0;
+  // Opens a stream to a task that has joined, and again when it ends. HangUp: no more.
+  virtual void Dial(Task task, const std::string& address) {}
+  virtual void HangUp(Task task) {}
   // Creates the next generation above `heard` in the journal's directory; reports to OnGeneration.
   // Errors: OutOfRange if `heard` is TooFarAhead of the existing generations; it creates nothing.
   virtual void TakeGeneration(uint64_t heard) = 0;

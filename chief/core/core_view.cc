@@ -29,13 +29,16 @@ CoreState CoreView::State() const {
   state.in_flight = closures.queue().in_flight();
   state.ready_workers = ready_workers();
   state.workers = dispatcher.worker_figures();
+  state.workers.resize(static_cast<size_t>(membership.workers()));
   for (size_t i = 0; i < state.workers.size(); ++i) {
     state.workers[i].connected = membership.adopted(WorkerTask(static_cast<int>(i)));
   }
-  for (const Task task : membership.tasks()) {
-    auto& reports = task.role == Role::kPs ? state.server_reports : state.worker_reports;
-    reports.push_back(membership.ReportOf(task, context.now_us));
-    if (task.role == Role::kPs) state.servers.push_back(reports.back().connected);
+  for (int i = 0; i < membership.workers(); ++i) {
+    state.worker_reports.push_back(membership.ReportOf(WorkerTask(i), context.now_us));
+  }
+  for (int i = 0; i < membership.ps(); ++i) {
+    state.server_reports.push_back(membership.ReportOf(PsTask(i), context.now_us));
+    state.servers.push_back(state.server_reports.back().connected);
   }
   state.mode = steps.mode().settings();
   state.tablets_alone = homes.alone();

@@ -12,6 +12,7 @@
 #include "chief/core/homes.h"
 #include "chief/core/job_end.h"
 #include "chief/core/job_error.h"
+#include "chief/core/joined_tasks.h"
 #include "chief/core/journal_watch.h"
 #include "chief/core/membership.h"
 #include "chief/core/open_closures.h"
@@ -31,6 +32,7 @@ struct CoreView {
   const Outbox& outbox;        // generation
   const JournalWatch& journal;
   const Membership& membership;
+  const JoinedTasks& joined;
   const Settlement& settlement;  // epoch, steps, metrics
   const Servers& servers;
   const Homes& homes;

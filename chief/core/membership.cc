@@ -26,10 +26,24 @@ Membership::Membership(const CoreOptions* options, Outbox* outbox)
   worker_reference_ = {*options->fingerprint, "the checkpoint"};
 }
 
+int Membership::End(const std::vector<std::string>& addresses) {
+  size_t end = addresses.size();
+  while (end > 0 && addresses[end - 1].empty()) --end;
+  return static_cast<int>(end);
+}
+
+bool Membership::exists(Task task) const {
+  const auto& addresses = task.role == Role::kWorker ? options_->workers : options_->ps;
+  return !addresses[static_cast<size_t>(task.index)].empty();
+}
+
 std::vector<Task> Membership::tasks() const {
   std::vector<Task> tasks;
-  for (int i = 0; i < workers(); ++i) tasks.push_back(WorkerTask(i));
-  for (int i = 0; i < ps(); ++i) tasks.push_back(PsTask(i));
+  const auto add = [&](Task task) {
+    if (exists(task)) tasks.push_back(task);
+  };
+  for (int i = 0; i < workers(); ++i) add(WorkerTask(i));
+  for (int i = 0; i < ps(); ++i) add(PsTask(i));
   return tasks;
 }
 
@@ -198,6 +212,11 @@ Membership::Verdict Membership::OnHello(Task task, const Hello& hello, int64_t n
     // While the job runs, the chief waits for a task that it can use.
     m.why_down = std::string(bad.message());
     outbox_->effects()->Note("task_refused", m.why_down);
+    if (IsPlace(*options_, task)) {
+      m.refused = true;
+      SetLink(&m, Link::kDown, now_us);
+      return Verdict::kIgnored;
+    }
     failure_ = std::move(bad);
     return Verdict::kFatal;
   }
@@ -286,7 +305,9 @@ int Membership::count(Role role, Link at_least) const {
 }
 
 bool Membership::all(Role role, Link at_least) const {
-  return count(role, at_least) == (role == Role::kWorker ? workers() : ps());
+  const auto& addresses = role == Role::kWorker ? options_->workers : options_->ps;
+  const auto free = std::count(addresses.begin(), addresses.end(), "");
+  return count(role, at_least) + static_cast<int>(free) == static_cast<int>(addresses.size());
 }
 
 bool Membership::any_worker_hears_other() const {
@@ -314,7 +335,7 @@ std::string Membership::Missing(int64_t now_us) const {
   const Link wanted = outbox_->generation() == 0 ? Link::kProbed : Link::kAdopted;
   const auto look = [&](Task task) {
     const Member& m = member(task);
-    if (m.link >= wanted) return;
+    if (m.link >= wanted || !exists(task)) return;
     const bool replica = IsReplicasPart(*options_, task);
     if (replica && member(WorkerTask(task.index)).link < wanted) return;  // named as that worker
     text +=

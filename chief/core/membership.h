@@ -43,6 +43,7 @@ struct Member {
   bool hears_other = false;       // it reports another chief
   int64_t refused_since_us = -1;  // when it first reported another chief that is alive; -1: never
   std::string why_down;
+  bool refused = false;  // it has joined, and this chief cannot use it: its place becomes free
   bool differs = false;  // it calculates otherwise than the others, and the chief has logged that
   // In its last Pong on this connection, or on the lost one.
   std::shared_ptr<const v1::TaskFigures> figures = std::make_shared<const v1::TaskFigures>();
@@ -100,6 +101,8 @@ class Membership {
 
   Membership(const CoreOptions* options, Outbox* outbox);
 
+  // The place has a new task.
+  void OnJoined(Task task, int64_t now_us) { member(task) = {.since_us = now_us}; }
   void OnConnected(Task task, int64_t now_us);
   void OnDisconnected(Task task, const std::string& why, int64_t now_us);
   Verdict OnHello(Task task, const Hello& hello, int64_t now_us);
@@ -135,10 +138,11 @@ class Membership {
   const std::optional<v1::NumericFingerprint>& fingerprint() const {
     return worker_reference_.fingerprint;
   }
-  // All tasks, workers first.
+  // All tasks, workers first; no free places.
   std::vector<Task> tasks() const;
-  int workers() const { return static_cast<int>(workers_.size()); }
-  int ps() const { return static_cast<int>(ps_.size()); }
+  // The highest index of a task, and one. There may be free places below.
+  int workers() const { return End(options_->workers); }
+  int ps() const { return End(options_->ps); }
 
   // "worker:2 (host3:2222), 12 s; ps:0 (host1:2222), 12 s: connection refused"; "" = none.
   std::string Missing(int64_t now_us) const;
@@ -148,6 +152,8 @@ class Membership {
   std::string Name(Task task) const { return TaskName(*options_, task); }
 
  private:
+  static int End(const std::vector<std::string>& addresses);
+  bool exists(Task task) const;
   void Ask(Task task, bool probe, int64_t now_us);
   void SetLink(Member* member, Link link, int64_t now_us);
   absl::Status CheckHello(Task task, const Hello& hello) const;

@@ -646,6 +646,7 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
   options.chief_incarnation = options_.chief_incarnation;
   options.takeover = directory_->took_over();
   options.lock = directory_->lock();
+  options.join_bind = options_.join_bind;
   options.security = options_.security;
   options.renumbered = renumbered_;
   options.seed = spec.seed();

@@ -44,7 +44,8 @@ struct JobRunnerOptions {
   bool finished_ok = false;    // accept a directory that holds this job finished
   std::string launch;          // names the launch for the evaluator (RunNote)
   bool takeover = false;
-  bool standby = false;  // waits for the end of another chief
+  std::string join_bind;  // CoordinatorOptions
+  bool standby = false;   // waits for the end of another chief
   std::shared_ptr<const Security> security = Security::LoopbackOnly();
   double task_timeout_s = 0;  // 0: the job file's
   uint64_t chief_incarnation = 0;

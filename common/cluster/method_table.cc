@@ -11,6 +11,7 @@ constexpr unsigned kPs = Bit(PeerRole::kPs);
 constexpr unsigned kAll = (1u << kNumPeerRoles) - 1;
 
 constexpr MethodRule kTable[] = {
+    {"/cohort.v1.Chief/Join", kWorker},
     {"/cohort.v1.ParameterServer/Control", kChief},
     {"/cohort.v1.ParameterServer/PushPull", kWorker},
     {"/cohort.v1.ParameterServer/Copy", kPs},

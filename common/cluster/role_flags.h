@@ -41,6 +41,7 @@ void AddRoleFlags(FlagSet* flags, RoleFlags* out);
 // The flags of a task that serves a chief.
 struct ServedFlags {
   RoleFlags role;
+  std::string join;              // a worker: the chiefs to ask for a place in a running cluster
   double chief_timeout_s = 10;   // how long a chief that was lost silently counts as alive
   double chief_wait_s = 300;     // how long the task waits without a chief; 0: forever
   double stall_timeout_s = 600;  // a thread that stands still for longer ends the process; 0: never

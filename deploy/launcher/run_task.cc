@@ -55,6 +55,10 @@ constexpr ForwardedFlag kForwarded[] = {
     {"log_dir", false, kAnyChief | kEvaluator, "chief, evaluator: directory of metrics"},
     {"takeover", true, kAnyChief, "chief: take the cluster from another chief"},
     {"standby", true, kAnyChief, "chief: wait for the end of another chief, then continue its job"},
+    {"join_bind", false, kChief,
+     "chief: HOST:PORT at which workers join while the job runs; default: none may"},
+    {"join", false, kWorker,
+     "worker: HOST:PORT of the chief of a running job to join, instead of TF_CONFIG"},
     {"launch", false, kAnyChief | kEvaluator,
      "chief, evaluator: a name of this launch, whose checkpoints the evaluator reads"},
     {"finished_ok", true, kAnyChief, "chief: exit with 0 if the job is finished already"},
@@ -192,6 +196,12 @@ absl::StatusOr<std::vector<TaskCommand>> RunFlags::ReplicaCommands(
 
 absl::StatusOr<std::vector<TaskCommand>> RunFlags::Commands(const char* tf_config,
                                                             const std::string& bin_dir) const {
+  if (flags_->Given("join")) {
+    // The worker asks for its TF_CONFIG.
+    TaskCommand worker = Command({}, {Role::kWorker, 0}, "worker", kWorker, bin_dir);
+    worker.environment.clear();
+    return std::vector<TaskCommand>{std::move(worker)};
+  }
   COHORT_ASSIGN_OR_RETURN(const TfConfig config,
                           ParseTfConfig(tf_config == nullptr ? "" : tf_config));
   if (!config.task.has_value() && values_->job.empty()) {

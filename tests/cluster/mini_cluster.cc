@@ -87,7 +87,7 @@ std::vector<std::string> MiniCluster::Arguments(TaskRole role, int index,
     if (std::find(flags.begin(), flags.end(), "--checkpoint_dir") == flags.end()) {
       args.insert(args.end(), {"--checkpoint_dir", checkpoint_dir()});
     }
-  } else if (options_.proxied) {
+  } else if (options_.proxied && ports_.contains({role, index})) {
     args.insert(args.end(), {"--bind", fmt::format("127.0.0.1:{}", port(role, index))});
   }
   const auto own = options_.flags.find(role);
@@ -104,6 +104,7 @@ std::vector<std::string> MiniCluster::Arguments(TaskRole role, int index,
 }
 
 std::string MiniCluster::TfConfig(TaskRole role, int index) const {
+  if (role == TaskRole::kWorker && index >= options_.workers) return "";
   nlohmann::json config;
   for (const auto& [key, port] : ports_) {
     const auto proxy = proxies_.find(key);

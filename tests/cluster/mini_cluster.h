@@ -55,7 +55,8 @@ class MiniCluster {
 
   // Starts a task, or restarts it after its end, at the same address. `flags` are added to those of
   // the options; a --checkpoint_dir replaces theirs. A chief of index 1 is a second process for the
-  // same task.
+  // same task. A worker of an index that the options do not have is in no TF_CONFIG: it gets --join
+  // from the caller.
   virtual absl::Status Start(TaskRole role, int index, const TaskFlags& flags = {}) = 0;
   // All servers, workers, then the chief.
   absl::Status StartAll();

@@ -1,6 +1,7 @@
 #include "common/rpc/task/served_task.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
@@ -8,11 +9,13 @@
 #include "common/base/flags.h"
 #include "common/base/prepare_process.h"
 #include "common/base/status.h"
+#include "common/cluster/tf_config.h"
 #include "common/os/identity.h"
 #include "common/os/service_notifier.h"
 #include "common/os/signals.h"
 #include "common/rpc/admin/admin_server.h"
 #include "common/rpc/stream/grpc_tuning.h"
+#include "common/rpc/task/join_cluster.h"
 
 namespace cohort {
 namespace {
@@ -158,13 +161,54 @@ void ServedTask::Kill(const absl::Status& why) {
 
 namespace {
 
+// The task asks the chief of a running job for its place (--join), and returns its TF_CONFIG.
+// `signal`: the one that has ended the wait.
+absl::StatusOr<std::string> Join(const ServedProgram& program, const ServedFlags& flags,
+                                 SignalWaiter* signals, int* signal) {
+  const absl::StatusOr<TfConfig> config = ParseTfConfig(Variable("TF_CONFIG"));
+  if (config.ok() && config->task.has_value()) {
+    return UsageError(
+        "--join: TF_CONFIG names this task already, {}: unset it, or leave out --join",
+        config->task->ToString());
+  }
+  JoinOptions join;
+  join.chiefs = flags.join;
+  join.role = program.role;
+  join.bind = flags.role.bind;
+  // No index: `cohort certs` makes a certificate for all workers.
+  COHORT_ASSIGN_OR_RETURN(
+      join.security,
+      Security::Create({.allow_insecure = flags.role.allow_insecure,
+                        .tls_dir = Security::DirectoryOf({program.role, -1}, flags.role.tls_dir,
+                                                         /*replicas=*/false),
+                        .secret_file = flags.role.secret_file}));
+  join.wait_s = flags.chief_wait_s;
+  join.wait = [signals, signal](Duration wait) {
+    *signal = signals->WaitFor(wait).value_or(0);
+    return *signal == 0;
+  };
+  join.on_wait = [&program](const std::string& why) {
+    std::fprintf(stderr, "%s: waits to join: %s\n", program.name, why.c_str());
+  };
+  return JoinCluster(join);
+}
+
 absl::StatusOr<int> Run(const ServedProgram& program, const ServedFlags& flags,
                         const StartServedTask& start) {
   ServiceNotifier notifier(ServiceNotifier::FromEnvironment());
   COHORT_ASSIGN_OR_RETURN(const std::unique_ptr<SignalWaiter> signals, SignalWaiter::Start());
   PrepareTransportProcess();
+  const char* config = std::getenv("TF_CONFIG");
+  std::string joined;
+  if (!flags.join.empty()) {
+    int signal = 0;
+    auto answer = Join(program, flags, signals.get(), &signal);
+    if (signal != 0) return ExitCodeOfSignal(signal);
+    COHORT_ASSIGN_OR_RETURN(joined, std::move(answer));
+    config = joined.c_str();
+  }
   COHORT_ASSIGN_OR_RETURN(const RoleContext context,
-                          MakeRoleContext(flags.role, program.role, std::getenv("TF_CONFIG")));
+                          MakeRoleContext(flags.role, program.role, config));
   const TaskEnvironment environment{.data_dir = Variable("COHORT_DATA_DIR"),
                                     .runtime_dir = Variable("XDG_RUNTIME_DIR"),
                                     .local_servers = nullptr,

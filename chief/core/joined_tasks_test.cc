@@ -1,0 +1,113 @@
+#include "chief/core/joined_tasks.h"
+
+#include <catch2/catch.hpp>
+
+#include "chief/core/core_test_world.h"
+
+namespace cohort {
+namespace {
+
+using Dialed = std::vector<std::string>;
+
+// Two workers of TF_CONFIG, and a place for a third.
+struct Joining : TestWorld {
+  Joining() : TestWorld(3, 1) {
+    options.workers[2].clear();
+    options.worker_places = 1;
+    options.join_grace_us = 2'000'000;
+    StartChief();
+    Connect(WorkerTask(0));
+    Connect(WorkerTask(1));
+    Connect(PsTask(0));
+    Quiesce();
+    Serve();
+    Quiesce();
+  }
+  // The third worker joins, and its stream opens.
+  void JoinThird() {
+    REQUIRE(core().Join(Role::kWorker, "late:1").value().ToString() == "worker:2");
+    Quiesce();
+    Connect(WorkerTask(2));
+    Quiesce();
+  }
+};
+
+TEST_CASE("a worker that joins is dialed when the journal has it, and gets work") {
+  Joining w;
+  CHECK(w.core().view().ready_workers() == 2);
+  w.journal_stuck = true;
+  REQUIRE(w.core().Join(Role::kWorker, "late:1").value().ToString() == "worker:2");
+  w.Quiesce();
+  CHECK_FALSE(w.core().view().joined.settled(WorkerTask(2)));
+  CHECK(w.dialed.empty());
+  w.journal_stuck = false;
+  w.Quiesce();
+  CHECK(w.core().view().joined.settled(WorkerTask(2)));
+  CHECK(w.dialed == Dialed{"worker:2 at late:1"});
+  w.Connect(WorkerTask(2));
+  w.Quiesce();
+  CHECK(w.core().view().ready_workers() == 3);
+  w.ScheduleAll(30);
+  w.Quiesce();
+  CHECK(w.core().view().dispatcher.worker_figures()[2].steps > 0);
+  // It asks again, for its answer was lost.
+  CHECK(w.core().Join(Role::kWorker, "late:1").value().ToString() == "worker:2");
+}
+
+TEST_CASE("who joins has an address of its own, and a place") {
+  Joining w;
+  const auto named = w.core().Join(Role::kWorker, w.options.workers[0]);
+  CHECK(absl::IsAlreadyExists(named.status()));
+  w.JoinThird();
+  const auto full = w.core().Join(Role::kWorker, "other:1");
+  CHECK(absl::IsResourceExhausted(full.status()));
+  CHECK(full.status().message() ==
+        "all 1 places for a worker that joins are taken; one is free when its worker has been "
+        "away for 2 s");
+}
+
+TEST_CASE("the place of a worker that has left is free after a while, for the next one") {
+  Joining w;
+  w.JoinThird();
+  w.Disconnect(WorkerTask(2));
+  w.Advance(1'900'000);
+  w.Quiesce();
+  CHECK(w.dialed.size() == 1);
+  w.Advance(200'000);
+  w.Quiesce();
+  CHECK(w.dialed.back() == "worker:2");
+  CHECK(JoinedIn(w.durable).tasks().empty());
+  CHECK(w.core().view().membership.Missing(w.now_us).empty());  // nobody waits for it
+  CHECK(w.core().Join(Role::kWorker, "other:1").value().ToString() == "worker:2");
+  w.Quiesce();
+  CHECK(w.dialed.back() == "worker:2 at other:1");
+}
+
+TEST_CASE("a chief that is restarted dials the workers that have joined") {
+  Joining w;
+  w.JoinThird();
+  const v1::JoinedTasks joined = JoinedIn(w.durable);
+  REQUIRE(joined.tasks_size() == 1);
+  CHECK(joined.tasks(0).address() == "late:1");
+  CHECK(joined.tasks(0).task().index() == 2);
+
+  CoreOptions options;
+  options.workers = {"a:1", "b:1"};
+  AddPlaces(joined, /*workers=*/4, &options);
+  CHECK(options.workers == std::vector<std::string>{"a:1", "b:1", "late:1", "", "", ""});
+  CHECK(options.worker_places == 4);
+
+  options = {};
+  options.workers = {"a:1", "b:1"};
+  AddPlaces(joined, /*workers=*/0, &options);
+  CHECK(options.workers.size() == 3);
+
+  // TF_CONFIG has grown.
+  options = {};
+  options.workers = {"a:1", "b:1", "c:1"};
+  AddPlaces(joined, /*workers=*/0, &options);
+  CHECK(options.workers == std::vector<std::string>{"a:1", "b:1", "c:1"});
+}
+
+}  // namespace
+}  // namespace cohort

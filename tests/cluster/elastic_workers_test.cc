@@ -1,0 +1,144 @@
+// Workers that no TF_CONFIG names join a running job, and leave it on SIGTERM.
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <deque>
+#include <random>
+
+#include "common/cluster/free_ports.h"
+#include "tests/cluster/scenario.h"
+#include "tests/cluster/trained_weights.h"
+
+namespace cohort {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Body = Scenario::Body;
+
+constexpr int kTerminated = 143;
+
+std::string SyncJob() {
+  std::string job = ExampleJob("census_csv.yaml");
+  job.replace(job.find("\ncheckpoint:"), 0, "\nstrategy: {mode: sync, closures_per_step: 3}\n");
+  return job;
+}
+
+// One worker of TF_CONFIG, and any number that join.
+struct Elastic {
+  Elastic(const std::string& name, const std::string& job)
+      : s(Body::kProcesses, name, Options(job)) {
+    for (const int ps : {0, 1}) s.Pace(ps, milliseconds(10));
+    s.Check(s->StartAll());
+    s.Check(s->WaitForSteps(3, seconds(60)));
+  }
+
+  MiniClusterOptions Options(const std::string& job) {
+    return {.servers = 2,
+            .workers = 1,
+            .job_yaml = job,
+            .data_dir = GeneratedDataDir(),
+            .flags = {{TaskRole::kChief, {"--join_bind", chief}}},
+            .proxied = true};
+  }
+
+  void Join() {
+    const int index = next++;
+    s.Check(s->Start(TaskRole::kWorker, index, {"--join", chief}));
+    s.Said(TaskRole::kWorker, index, {"adopted"});
+    there.push_back(index);
+  }
+
+  // The one that is there for the longest time gets the notice of a machine that is taken away.
+  void Leave() {
+    const int index = there.front();
+    there.pop_front();
+    s.Check(s.processes()->Signal(TaskRole::kWorker, index, SIGTERM));
+    CHECK(s.ExitOf(TaskRole::kWorker, index, seconds(30)) == kTerminated);
+  }
+
+  // Updates of server 0 from now on.
+  void Train(int updates) {
+    LineFollower lines(s->apply_log(0), SizeOf(s->apply_log(0)));
+    REQUIRE(lines.WaitFor([&](std::string_view) { return --updates == 0; }, seconds(60)));
+  }
+
+  // `times` workers come and as many go; the one of TF_CONFIG is away, so only they work.
+  void ComeAndGo(int times, uint32_t seed) {
+    std::mt19937 random(seed);
+    int left = 0;
+    while (left < times) {
+      INFO("left: " << left << ", there: " << there.size());
+      if (there.size() < 2 || (there.size() < 4 && random() % 2 == 0)) {
+        Join();
+        if (next == 3) s.Check(s->Kill(TaskRole::kWorker, 0));
+      } else {
+        Leave();
+        ++left;
+      }
+      Train(1 + static_cast<int>(random() % 10));
+    }
+  }
+
+  // The worker of TF_CONFIG is back. The others end with the job.
+  ApplyReport Finish() {
+    s.Check(s->Start(TaskRole::kWorker, 0));
+    s.Said(TaskRole::kWorker, 0, {"adopted"});
+    for (const int ps : {0, 1}) s.Release(ps);
+    ApplyReport report = s.Finish(seconds(300));
+    for (const int index : there) CHECK(s.ExitOf(TaskRole::kWorker, index, seconds(20)) == 0);
+    return report;
+  }
+
+  const std::string chief = "127.0.0.1:" + std::to_string(ChooseFreePorts(1).value().front());
+  Scenario s;
+  std::deque<int> there;  // those that have joined
+  int next = 1;           // the index of the next process
+};
+
+TEST_CASE("workers join and leave 30 times, and each update is applied once", "[processes]") {
+  Elastic e("elastic-async", StormJob(8));
+  e.ComeAndGo(30, /*seed=*/1);
+  CHECK(e.Finish().timelines == 1);
+}
+
+TEST_CASE("workers join and leave 30 times, and synchronous weights are the same bits",
+          "[processes]") {
+  Scenario calm(
+      Body::kProcesses, "elastic-calm",
+      {.servers = 2, .workers = 3, .job_yaml = SyncJob(), .data_dir = GeneratedDataDir()});
+  calm.Check(calm->StartAll());
+  calm.Finish();
+  Elastic e("elastic-sync", SyncJob());
+  e.ComeAndGo(30, /*seed=*/2);
+  CHECK(e.Finish().timelines == 1);
+  CheckSameWeights(TrainedWeightsOf(calm->checkpoint_dir()),
+                   TrainedWeightsOf(e.s->checkpoint_dir()));
+}
+
+TEST_CASE("a chief that is killed finds the workers that have joined", "[processes]") {
+  Elastic e("elastic-chief", StormJob(2));
+  e.Join();
+  e.Join();
+  e.s.Check(e.s->Kill(TaskRole::kWorker, 0));
+  e.s.Bounce(TaskRole::kChief, 0);
+  e.s.Said(TaskRole::kChief, 0, {"job_resumed"});
+  e.Train(20);
+  CHECK(e.Finish().timelines == 1);
+}
+
+TEST_CASE("a worker that cannot join says why", "[processes]") {
+  Elastic e("elastic-refused", StormJob(1));
+  auto& s = e.s;
+  s.Check(s->Start(TaskRole::kWorker, 1, {"--join", "127.0.0.1:1", "--chief_wait_s", "1"}));
+  CHECK(s.ExitOf(TaskRole::kWorker, 1, seconds(20)) == 169);
+  CHECK_THAT(s->LogTail(TaskRole::kWorker, 1, 3),
+             Catch::Contains("waits to join: the chief at 127.0.0.1:1"));
+  s.Check(s->Start(TaskRole::kWorker, 2, {"--join", "chief"}));
+  CHECK(s.ExitOf(TaskRole::kWorker, 2, seconds(20)) == 64);
+  for (const int ps : {0, 1}) s.Release(ps);
+  s.Finish();
+}
+
+}  // namespace
+}  // namespace cohort
