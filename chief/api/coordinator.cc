@@ -157,7 +157,7 @@ class CoordinatorImpl final : public ClusterCoordinator, private CoreEffects {
   AttendedClock clock_ ABSL_GUARDED_BY(core_.mu());  // the core's
   uint64_t ticks_ ABSL_GUARDED_BY(core_.mu()) = 0;
   std::string closing_ ABSL_GUARDED_BY(core_.mu());  // what Close waits for; "": nothing
-  JobDefinition definition_{&core_, options_.closures_hash};
+  JobDefinition definition_{&core_, options_.closures_hash, options_.former_layout};
 
   // Begin creates these before other threads use them, and each has its own locks. They stand in
   // the order of dependency. Close ends their threads.

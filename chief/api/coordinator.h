@@ -49,6 +49,9 @@ struct CoordinatorOptions : JobSettings {
   std::string join_bind;                     // "host:port" at which workers may join; "": none may
   // Files of --plugin. Start loads those that LoadPlugins has not loaded before.
   std::vector<std::string> plugins;
+  // That of the newest checkpoint, if nothing that decides it has changed since; or null. With
+  // copies a chief then starts without servers that are lost.
+  std::shared_ptr<const v1::Layout> former_layout;
   double flush_limit_s = 5;  // how long Flush waits for a slow disk
   uint32_t max_to_keep = 5;  // checkpoints; 0: all
   const Clock* clock = nullptr;

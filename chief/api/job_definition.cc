@@ -73,22 +73,41 @@ absl::StatusOr<PerWorkerDataset> JobDefinition::CreatePerWorkerDataset(
   return PerWorkerDataset{core_->get()->setup()->AddResource(std::move(resource))};
 }
 
+absl::StatusOr<v1::Layout> JobDefinition::LayoutOf(std::span<const v1::VariableSpec> variables,
+                                                   std::span<const v1::OptimizerSpec> optimizers,
+                                                   const v1::PartitionerSpec& partitioner,
+                                                   std::string_view placement) const {
+  const CoreView& view = core_->get()->view();
+  if (!view.membership.all(Role::kPs, Link::kAdopted, /*joined=*/false)) {
+    const auto bytes = [](const auto& specs) {
+      std::string text;
+      for (const auto& spec : specs) text += StableBytes(spec);
+      return text;
+    };
+    const bool same = former_ != nullptr && bytes(former_->variables()) == bytes(variables) &&
+                      bytes(former_->optimizers()) == bytes(optimizers);
+    if (same) return *former_;
+    return Unavailable("{}", view.WaitingFor());
+  }
+  const CoreOptions& known = view.context.options;
+  PlacementOptions options{.strategy = std::string(placement), .copies = known.copies};
+  // The servers that have joined get tablets of these.
+  for (size_t i = 0; i < known.ps.size() - known.ps_places; ++i) {
+    const v1::PsHello& hello = view.servers.hello(static_cast<int>(i));
+    options.cores.push_back(static_cast<int>(std::max(1U, hello.cores())));
+    options.hosts.push_back(hello.host_id());
+  }
+  return MakeLayout(variables, partitioner, optimizers, options);
+}
+
 absl::Status JobDefinition::SetVariables(std::span<const v1::VariableSpec> variables,
                                          std::span<const v1::OptimizerSpec> optimizers,
                                          const v1::PartitionerSpec& partitioner,
                                          std::string_view placement) {
   MutexLock lock(core_->mu());
-  CoordinatorCore* const core = core_->get();
-  PlacementOptions options{.strategy = std::string(placement),
-                           .copies = core->view().context.options.copies};
-  for (int i = 0; i < core->view().membership.ps(); ++i) {
-    const v1::PsHello& hello = core->view().servers.hello(i);
-    options.cores.push_back(static_cast<int>(std::max(1U, hello.cores())));
-    options.hosts.push_back(hello.host_id());
-  }
   std::vector<v1::VariableSpec> marked(variables.begin(), variables.end());
   COHORT_RETURN_IF_ERROR(MarkWholeVariables(optimizers, marked));
-  COHORT_ASSIGN_OR_RETURN(layout_, MakeLayout(marked, partitioner, optimizers, options));
+  COHORT_ASSIGN_OR_RETURN(layout_, LayoutOf(marked, optimizers, partitioner, placement));
   COHORT_RETURN_IF_ERROR(CheckMessageSizes(layout_, programs_));
   for (const Program& program : programs_) {
     if (!WorkersClip()) break;
@@ -99,7 +118,7 @@ absl::Status JobDefinition::SetVariables(std::span<const v1::VariableSpec> varia
         "CreateVariables before RegisterStep",
         program.name);
   }
-  core->SetLayout(layout_, Fnv1a(StableBytes(layout_), closures_hash_));
+  core_->get()->SetLayout(layout_, Fnv1a(StableBytes(layout_), closures_hash_));
   return absl::OkStatus();
 }
 

@@ -12,6 +12,7 @@ namespace cohort {
 namespace {
 
 constexpr size_t kWorkerPlaces = 128;
+constexpr size_t kServerPlaces = 16;
 
 // By index.
 std::vector<std::string> AddressesOf(const CoordinatorOptions& options, Role role) {
@@ -66,8 +67,12 @@ CoreOptions CoreOptionsOf(const CoordinatorOptions& options, const std::string& 
   static_cast<JobSettings&>(core) = options;
   core.workers = AddressesOf(options, Role::kWorker);
   core.ps = AddressesOf(options, Role::kPs);
-  AddPlaces(joined, options.join_bind.empty() ? 0 : kWorkerPlaces, &core);
+  // A replica has an owner at its own address.
+  const bool has_servers = core.ps != core.workers;
+  AddPlaces(joined, options.join_bind.empty() ? 0 : kWorkerPlaces, has_servers ? kServerPlaces : 0,
+            &core);
   core.continued = continued;
+  core.misses_servers = options.copies && options.former_layout != nullptr;
   core.directory_token = token;
   for (const AddedClass& added : AddedDataClasses()) {
     core.needed_classes.push_back({added.name, added.plugin});

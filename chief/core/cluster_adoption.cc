@@ -17,16 +17,26 @@ bool ClusterAdoption::EnoughWorkers(Link at_least) const {
          context_->now_us - phase_since_us_ >= context_->options.adopt_grace_us;
 }
 
+// One that had joined may never return, and no TF_CONFIG says where it was. Copies stand in for
+// any.
+bool ClusterAdoption::EnoughServers(Link at_least) const {
+  if (membership_->all(Role::kPs, at_least)) return true;
+  if (context_->now_us - phase_since_us_ < context_->options.adopt_grace_us) return false;
+  return membership_->all(Role::kPs, at_least, /*joined=*/false) ||
+         (context_->options.misses_servers && context_->options.continued &&
+          membership_->count(Role::kPs, at_least) > 0);
+}
+
 absl::StatusOr<CorePhase> ClusterAdoption::Advance() {
   const CorePhase phase = context_->phase;
   if (phase >= CorePhase::kReady) return phase;
   if (!membership_->failure().ok()) return membership_->failure();
-  if (phase == CorePhase::kProbing && membership_->all(Role::kPs, Link::kProbed) &&
+  if (phase == CorePhase::kProbing && EnoughServers(Link::kProbed) &&
       EnoughWorkers(Link::kProbed)) {
     outbox_->effects()->TakeGeneration(membership_->heard_generation());
     return CorePhase::kTaking;
   }
-  if (phase == CorePhase::kAdopting && membership_->all(Role::kPs, Link::kAdopted) &&
+  if (phase == CorePhase::kAdopting && EnoughServers(Link::kAdopted) &&
       EnoughWorkers(Link::kAdopted)) {
     outbox_->effects()->ReadJournal();
     return CorePhase::kReading;

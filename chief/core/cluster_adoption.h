@@ -37,6 +37,7 @@ class ClusterAdoption {
 
  private:
   bool EnoughWorkers(Link at_least) const;
+  bool EnoughServers(Link at_least) const;
 
   const CoreContext* const context_;
   Outbox* const outbox_;

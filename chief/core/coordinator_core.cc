@@ -105,7 +105,13 @@ void CoordinatorCore::Tick(int64_t now_us) {
   for (const int ps : servers_.Lost()) {
     if (served()) LosePs(ps, membership_.member(PsTask(ps)).why_down);
   }
-  if (phase() == Phase::kReady) joined_.Tick(context_.now_us);
+  if (phase() == Phase::kReady) {
+    for (const Task gone : joined_.Tick(context_.now_us)) {
+      if (gone.role != Role::kPs) continue;
+      homes_.Forget(gone.index);
+      servers_.Forget(gone.index);
+    }
+  }
   dispatcher_.Tick();
   CheckStranded();
   rollback_.Tick(context_.now_us);
@@ -119,7 +125,7 @@ void CoordinatorCore::Tick(int64_t now_us) {
 
 void CoordinatorCore::LosePs(int ps, const std::string& why) {
   absl::Status error = servers_.LostError(ps, why);
-  if (served() && homes_.in_use()) {
+  if (served()) {
     if (!context_.options.test_faults.promotes_filling) homes_.DropFill(ps);
     if (!homes_.Involves(ps)) return;
     if (homes_.Survives(ps)) return Replace(ps, error);
@@ -310,6 +316,8 @@ absl::Status CoordinatorCore::MoveTablets(const TabletMove& move) {
         "keeps all of its rows in memory");
   }
   switch (move.what) {
+    case TabletMove::What::kAdd:
+      return AddServer(move.address);
     case TabletMove::What::kDrain:
       return homes_.Drain(move.ps, variables_.layout());
     case TabletMove::What::kReturn:
@@ -318,6 +326,12 @@ absl::Status CoordinatorCore::MoveTablets(const TabletMove& move) {
       return homes_.Rebalance(variables_.layout());
   }
   return absl::OkStatus();
+}
+
+absl::Status CoordinatorCore::AddServer(const std::string& address) {
+  COHORT_ASSIGN_OR_RETURN(const Task server, joined_.Join(Role::kPs, address, context_.now_us));
+  if (!homes_.drained(server.index)) return absl::OkStatus();
+  return homes_.Return(server.index);
 }
 
 absl::Status CoordinatorCore::SetLearningRate(double rate, bool by_user) {

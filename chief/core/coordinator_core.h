@@ -181,6 +181,7 @@ class CoordinatorCore {
   // Other servers have copies of the tablets of a lost one.
   void Replace(int ps, const absl::Status& error);
   void AdvanceHomes();
+  absl::Status AddServer(const std::string& address);
   void CheckStranded();
   DispatchGate Gate() const;
   void AdvanceCut();

@@ -39,7 +39,9 @@ struct CoreOptions : JobSettings {
   size_t worker_places = 0;
   size_t ps_places = 0;
   size_t places(Role role) const { return role == Role::kWorker ? worker_places : ps_places; }
-  bool continued = false;                   // the journal is not empty
+  bool continued = false;  // the journal is not empty
+  // The layout is known, and tablets have copies: a continued run does not wait for all servers.
+  bool misses_servers = false;
   std::string directory_token;              // see AdoptPs
   std::vector<NeededClass> needed_classes;  // those that plugins add
   // A clock that is finer than Tick, for figures; null: the time of the last tick.

@@ -14,6 +14,14 @@ constexpr int64_t kFillAgainUs = 1'000'000;  // after a copy could not be filled
 
 }  // namespace
 
+void Homes::DrainFreePlaces() {
+  for (size_t ps = 0; ps < context_->options.ps.size(); ++ps) {
+    if (context_->options.ps[ps].empty()) drained_.insert(static_cast<int>(ps));
+  }
+}
+
+size_t Homes::servers_left() const { return context_->options.ps.size() - drained_.size(); }
+
 std::map<uint32_t, Homes::Home> Homes::OfLayout(const v1::Layout& layout, uint64_t term) {
   std::map<uint32_t, Home> homes;
   for (const v1::TabletSpec& tablet : layout.tablets()) {
@@ -58,7 +66,8 @@ void Homes::Assign(const v1::Layout& layout, uint64_t term) {
   requests_.clear();
   promoted_.clear();
   journaled_.reset();
-  if (!drained_.empty()) journaled_.emplace();
+  const auto is_server = [this](int ps) { return ps < membership_->ps(); };
+  if (std::ranges::any_of(drained_, is_server)) journaled_.emplace();
   fill_.reset();
   degraded_ = false;
 }
@@ -68,11 +77,13 @@ void Homes::Assign(const v1::Layout& layout, uint64_t term) {
 void Homes::Restore(const std::optional<v1::TabletHomes>& journaled) {
   journaled_.reset();
   drained_.clear();
-  // A user has started the job with other servers.
-  const auto servers = static_cast<uint32_t>(membership_->ps());
-  if (!journaled.has_value() || journaled->servers() != servers) return;
+  DrainFreePlaces();
+  // Else a user has started the job with other servers.
+  if (!journaled.has_value() || journaled->servers() != named()) return;
   journaled_ = journaled;
-  for (const uint32_t ps : journaled->drained()) drained_.insert(static_cast<int>(ps));
+  for (const uint32_t ps : journaled->drained()) {
+    if (ps < context_->options.ps.size()) drained_.insert(static_cast<int>(ps));
+  }
 }
 
 // Without a record the terms are those that the primaries report: the assignment's.
@@ -228,7 +239,7 @@ absl::Status Homes::Drain(int ps, const v1::Layout& layout) {
                            membership_->ps() - 1);
   }
   if (drained(ps)) return absl::OkStatus();
-  if (drained_.size() + 1 >= static_cast<size_t>(membership_->ps())) {
+  if (servers_left() <= 1) {
     return InvalidArgument("ps:{} is the last server with tablets: add another one first", ps);
   }
   drained_.insert(ps);
@@ -255,8 +266,23 @@ absl::Status Homes::Rebalance(const v1::Layout& layout) {
   for (const v1::TabletSpec& spec : placed.tablets()) {
     homes_.at(spec.tablet()).place = static_cast<int>(spec.ps());
   }
+  for (int ps = static_cast<int>(named()); ps < membership_->ps(); ++ps) {
+    if (!drained(ps)) FillUp(ps);
+  }
   Journal();
   return absl::OkStatus();
+}
+
+// Takes tablets from the servers that have most of them.
+void Homes::FillUp(int server) {
+  while (true) {
+    std::map<int, std::vector<Home*>> by_place;
+    for (auto& [tablet, home] : homes_) by_place[home.place].push_back(&home);
+    const auto most = std::ranges::max_element(
+        by_place, {}, [](const auto& entry) { return entry.second.size(); });
+    if (most->second.size() <= by_place[server].size() + 1) return;
+    most->second.back()->place = server;
+  }
 }
 
 std::vector<ServerTablets> Homes::figures() const {
@@ -265,7 +291,8 @@ std::vector<ServerTablets> Homes::figures() const {
     ++servers[static_cast<size_t>(home.primary)].tablets;
     if (home.copy >= 0) ++servers[static_cast<size_t>(home.copy)].copies;
   }
-  for (const int ps : drained_) servers[static_cast<size_t>(ps)].drained = true;
+  for (size_t ps = 0; ps < servers.size(); ++ps)
+    servers[ps].drained = drained(static_cast<int>(ps));
   return servers;
 }
 
@@ -379,8 +406,10 @@ void Homes::Journal() {
     out->set_copy(static_cast<uint32_t>((filled ? fill_->server : home.copy) + 1));
     out->set_place(static_cast<uint32_t>(home.place) + 1);
   }
-  record.mutable_homes()->set_servers(static_cast<uint32_t>(membership_->ps()));
-  for (const int ps : drained_) record.mutable_homes()->add_drained(static_cast<uint32_t>(ps));
+  record.mutable_homes()->set_servers(named());
+  for (const int ps : drained_) {
+    if (ps < membership_->ps()) record.mutable_homes()->add_drained(static_cast<uint32_t>(ps));
+  }
   record_ = outbox_->Append(std::move(record));
 }
 

@@ -40,7 +40,9 @@ class Homes {
  public:
   Homes(const CoreContext* context, Outbox* outbox, const Membership* membership,
         const Servers* servers)
-      : context_(context), outbox_(outbox), membership_(membership), servers_(servers) {}
+      : context_(context), outbox_(outbox), membership_(membership), servers_(servers) {
+    DrainFreePlaces();
+  }
 
   // ---- the beginning of a timeline, or of a chief
   // A rollback gives each server the tablets of the layout, and copies of others, under this term.
@@ -63,8 +65,11 @@ class Homes {
   absl::Status Drain(int ps, const v1::Layout& layout);
   // A drained server may have tablets again. Errors: InvalidArgument if it was not drained.
   absl::Status Return(int ps);
-  // Tablets move back to the servers where the layout has them, as far as these are not drained.
+  // Tablets move back to the servers where the layout has them, as far as these are not drained. A
+  // server that has joined gets some of each of the others.
   absl::Status Rebalance(const v1::Layout& layout);
+  // A server that had joined is gone for good: its place has no tablets.
+  void Forget(int ps) { drained_.insert(ps); }
   bool drained(int ps) const { return drained_.contains(ps); }
   // Tablets that were handed over to the servers where they have to be.
   uint64_t handed_over() const { return handed_over_; }
@@ -135,6 +140,12 @@ class Homes {
     uint64_t request = 0;  // MakeCopy has this number
   };
 
+  // Nobody is there who could have tablets.
+  void DrainFreePlaces();
+  size_t servers_left() const;
+  uint32_t named() const {
+    return static_cast<uint32_t>(context_->options.ps.size() - context_->options.ps_places);
+  }
   static std::map<uint32_t, Home> OfLayout(const v1::Layout& layout, uint64_t term);
   std::map<uint32_t, Home> Known(const v1::Layout& layout) const;
   bool HasTablet(int ps, uint32_t tablet, const Home& home) const;
@@ -145,6 +156,7 @@ class Homes {
   std::optional<int> ServerForCopy(const v1::TabletSpec& spec, const Home& home) const;
   void MakeCopy(const v1::Layout& layout, uint32_t tablet, int server,
                 const v1::StepPosition& boundary, const v1::LearningRates& rates);
+  void FillUp(int server);
   bool HandsOverEarly();  // a planted bug
   void EndFill();
   void NoteDegraded();
@@ -157,7 +169,7 @@ class Homes {
   const Membership* const membership_;
   const Servers* const servers_;
   std::map<uint32_t, Home> homes_;  // by tablet
-  std::set<int> drained_;
+  std::set<int> drained_;           // free places, too
   uint64_t handed_over_ = 0;
   std::optional<v1::TabletHomes> journaled_;
   bool replicated_ = false;

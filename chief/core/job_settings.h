@@ -32,9 +32,10 @@ struct ModeSettings {
 
 // What a user asks of the tablets' places (chief/core/homes.h).
 struct TabletMove {
-  enum class What : uint8_t { kDrain, kReturn, kRebalance };
+  enum class What : uint8_t { kAdd, kDrain, kReturn, kRebalance };
   What what = What::kRebalance;
-  int ps = 0;  // not for kRebalance
+  int ps = 0;           // kDrain, kReturn
+  std::string address;  // kAdd: where the server is
 };
 
 // What the chief does with a task that calculates otherwise than the others (NumericFingerprint).

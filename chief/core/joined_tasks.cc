@@ -70,19 +70,23 @@ void JoinedTasks::OnJournaled(uint64_t record) {
   }
 }
 
-void JoinedTasks::Tick(int64_t now_us) {
-  bool changed = false;
+std::vector<Task> JoinedTasks::Tick(int64_t now_us) {
+  std::vector<Task> gone;
+  const int64_t server_grace_us =
+      std::max(options_->join_grace_us, MicrosFromSeconds(options_->server_grace_s));
   for (const Task task : All()) {
     const Member& m = membership_->member(task);
     if (m.link != Link::kDown || !settled(task)) continue;
-    if (!m.refused && now_us - m.since_us < options_->join_grace_us) continue;
+    const int64_t grace_us = task.role == Role::kPs ? server_grace_us : options_->join_grace_us;
+    if (!m.refused && now_us - m.since_us < grace_us) continue;
     outbox_->effects()->Note("task_left",
                              fmt::format("{}: {}", TaskName(*options_, task), m.why_down));
     outbox_->effects()->HangUp(task);
     AddressOf(task).clear();
-    changed = true;
+    gone.push_back(task);
   }
-  if (changed) Journal();
+  if (!gone.empty()) Journal();
+  return gone;
 }
 
 v1::JoinedTasks JoinedIn(const std::vector<v1::JournalRecord>& records) {
@@ -94,19 +98,31 @@ v1::JoinedTasks JoinedIn(const std::vector<v1::JournalRecord>& records) {
   return joined;
 }
 
-void AddPlaces(const v1::JoinedTasks& joined, size_t workers, CoreOptions* options) {
-  const size_t named = options->workers.size();
+namespace {
+
+// Returns the number of places.
+size_t AddPlaces(const v1::JoinedTasks& joined, Role role, size_t places,
+                 std::vector<std::string>* addresses) {
+  const size_t named = addresses->size();
   for (const v1::JoinedTask& task : joined.tasks()) {
-    if (RoleFromName(task.task().type()) != Role::kWorker || task.task().index() < 0) continue;
+    if (RoleFromName(task.task().type()) != role || task.task().index() < 0) continue;
     const auto index = static_cast<size_t>(task.task().index());
-    const auto end = options->workers.end();
-    const bool known = std::find(options->workers.begin(), end, task.address()) != end;
+    const auto end = addresses->end();
+    const bool known = std::find(addresses->begin(), end, task.address()) != end;
     if (index < named || known) continue;
-    options->workers.resize(std::max(options->workers.size(), index + 1));
-    options->workers[index] = task.address();
+    addresses->resize(std::max(addresses->size(), index + 1));
+    (*addresses)[index] = task.address();
   }
-  options->workers.resize(std::max(options->workers.size(), named + workers));
-  options->worker_places = options->workers.size() - named;
+  addresses->resize(std::max(addresses->size(), named + places));
+  return addresses->size() - named;
+}
+
+}  // namespace
+
+void AddPlaces(const v1::JoinedTasks& joined, size_t workers, size_t servers,
+               CoreOptions* options) {
+  options->worker_places = AddPlaces(joined, Role::kWorker, workers, &options->workers);
+  options->ps_places = AddPlaces(joined, Role::kPs, servers, &options->ps);
 }
 
 }  // namespace cohort

@@ -20,7 +20,7 @@ namespace cohort {
 //
 // (1) An address that has a place keeps it. (2) From now on the task is one of its role: a chief
 // that is restarted dials it, too. (3) A task that leaves says nothing: its place is free when the
-// chief has not reached it for `join_grace_us`.
+// chief has not reached it for `join_grace_us`, and a server also counts as lost.
 class JoinedTasks {
  public:
   // Sets the addresses of places in `options`, which its owner has nobody else change.
@@ -34,8 +34,8 @@ class JoinedTasks {
   bool settled(Task task) const;
   // Edge (2).
   void OnJournaled(uint64_t record);
-  // Edge (3).
-  void Tick(int64_t now_us);
+  // Edge (3). Returns the tasks that had the places.
+  std::vector<Task> Tick(int64_t now_us);
 
  private:
   struct Waiting {
@@ -61,9 +61,9 @@ class JoinedTasks {
 // The joined tasks that a journal's records name.
 v1::JoinedTasks JoinedIn(const std::vector<v1::JournalRecord>& records);
 
-// Adds places to `options`: for the tasks of `joined`, and `workers` in all. A task whose index or
+// Adds places to `options`: for the tasks of `joined`, and as many in all. A task whose index or
 // address is that of a named one gets none: it has to join again.
-void AddPlaces(const v1::JoinedTasks& joined, size_t workers, CoreOptions* options);
+void AddPlaces(const v1::JoinedTasks& joined, size_t workers, size_t servers, CoreOptions* options);
 
 }  // namespace cohort
 

@@ -93,19 +93,19 @@ TEST_CASE("a chief that is restarted dials the workers that have joined") {
 
   CoreOptions options;
   options.workers = {"a:1", "b:1"};
-  AddPlaces(joined, /*workers=*/4, &options);
+  AddPlaces(joined, /*workers=*/4, /*servers=*/0, &options);
   CHECK(options.workers == std::vector<std::string>{"a:1", "b:1", "late:1", "", "", ""});
   CHECK(options.worker_places == 4);
 
   options = {};
   options.workers = {"a:1", "b:1"};
-  AddPlaces(joined, /*workers=*/0, &options);
+  AddPlaces(joined, /*workers=*/0, /*servers=*/0, &options);
   CHECK(options.workers.size() == 3);
 
   // TF_CONFIG has grown.
   options = {};
   options.workers = {"a:1", "b:1", "c:1"};
-  AddPlaces(joined, /*workers=*/0, &options);
+  AddPlaces(joined, /*workers=*/0, /*servers=*/0, &options);
   CHECK(options.workers == std::vector<std::string>{"a:1", "b:1", "c:1"});
 }
 

@@ -63,7 +63,7 @@ void Membership::Ask(Task task, bool probe, int64_t now_us) {
     SetProtocolVersion(adopt);
     adopt->mutable_expected()->set_type(std::string(RoleName(task.role)));
     adopt->mutable_expected()->set_index(task.index);
-    adopt->set_renumbered(options_->renumbered);
+    adopt->set_renumbered(options_->renumbered || IsPlace(*options_, task));
   };
   if (task.role == Role::kWorker) {
     v1::ChiefToWorker message;
@@ -304,10 +304,14 @@ int Membership::count(Role role, Link at_least) const {
                                         [&](const Member& m) { return m.link >= at_least; }));
 }
 
-bool Membership::all(Role role, Link at_least) const {
-  const auto& addresses = role == Role::kWorker ? options_->workers : options_->ps;
-  const auto free = std::count(addresses.begin(), addresses.end(), "");
-  return count(role, at_least) + static_cast<int>(free) == static_cast<int>(addresses.size());
+bool Membership::all(Role role, Link at_least, bool joined) const {
+  const auto& members = role == Role::kWorker ? workers_ : ps_;
+  for (int i = 0; i < static_cast<int>(members.size()); ++i) {
+    const Task task{role, i};
+    const bool counts = exists(task) && (joined || !IsPlace(*options_, task));
+    if (counts && member(task).link < at_least) return false;
+  }
+  return true;
 }
 
 bool Membership::any_worker_hears_other() const {

@@ -124,7 +124,8 @@ class Membership {
   const Member& member(Task task) const { return const_cast<Membership*>(this)->member(task); }
   bool adopted(Task task) const { return member(task).link == Link::kAdopted; }
   int count(Role role, Link at_least) const;
-  bool all(Role role, Link at_least) const;
+  // Free places do not count; without `joined` no places do.
+  bool all(Role role, Link at_least, bool joined = true) const;
   // True if a connected worker hears another chief: this chief must not adopt any task.
   bool any_worker_hears_other() const;
   // The highest generation and timeline that any task knows, from any job and journal. A delayed

@@ -64,7 +64,9 @@ void RateSwitch::OnJournaled(uint64_t record) {
 }
 
 void RateSwitch::Send() {
-  for (int ps = 0; ps < static_cast<int>(context_->options.ps.size()); ++ps) SendTo(ps);
+  for (int ps = 0; ps < static_cast<int>(context_->options.ps.size()); ++ps) {
+    if (!context_->options.ps[static_cast<size_t>(ps)].empty()) SendTo(ps);
+  }
 }
 
 void RateSwitch::SendTo(int ps) {

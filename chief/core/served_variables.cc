@@ -48,7 +48,8 @@ bool ServedVariables::CanResume() const {
          worker_timeline_ <= context_->timeline &&  // otherwise the workers know another journal
          (HasCopies(layout_) || homes_->journaled()
               ? homes_->CanResume(layout_)
-              : membership_->all(Role::kPs, Link::kAdopted) && servers_->Have(layout_));
+              : membership_->all(Role::kPs, Link::kAdopted, /*joined=*/false) &&
+                    servers_->Have(layout_));
 }
 
 void ServedVariables::Resume() {

@@ -58,6 +58,7 @@ bool Servers::Have(const v1::Layout& layout) const {
     for (const v1::TabletSpec& tablet : layout.tablets()) {
       if (tablet.ps() == i) wanted.insert(tablet.tablet());
     }
+    if (wanted.empty() && IsPlace(context_->options, PsTask(static_cast<int>(i)))) continue;
     const std::set<uint32_t> has(hello.tablets().begin(), hello.tablets().end());
     if (hello.job() != context_->options.job || hello.timeline() != context_->timeline ||
         has != wanted) {

@@ -32,6 +32,8 @@ class Servers {
   // Edges (1) and (2).
   void OnDown(int ps) { servers_[static_cast<size_t>(ps)].down_since_us = context_->now_us; }
   void OnHello(int ps, const v1::PsHello& hello);
+  // A server that had joined is gone for good.
+  void Forget(int ps) { servers_[static_cast<size_t>(ps)] = {}; }
   // Edge (3): the servers that are away for longer than the grace.
   std::vector<int> Lost() const;
   // Those that are away for at least as long.
@@ -43,7 +45,8 @@ class Servers {
   void OnAssigned(const v1::Layout& layout, uint64_t term);
   // Returns a term that is above those of all tablets, and at least `era`.
   uint64_t NextTerm(uint64_t era) const;
-  // True if every server has exactly its tablets of the layout, in this job and timeline.
+  // True if every server has exactly its tablets of the layout, in this job and timeline. One that
+  // has joined may have nothing.
   bool Have(const v1::Layout& layout) const;
   const v1::PsHello& hello(int ps) const { return servers_[static_cast<size_t>(ps)].hello; }
 

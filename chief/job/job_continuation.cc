@@ -71,6 +71,10 @@ absl::StatusOr<Continuation> JobContinuation::From(const v1::Manifest& newest) c
   if (newest.has_fingerprint()) {
     continuation.fingerprint = std::make_shared<v1::NumericFingerprint>(newest.fingerprint());
   }
+  const bool places_alike = std::ranges::none_of(continuation.changes, [](const KeyChange& change) {
+    return change.key == "servers" || change.key.starts_with("strategy.");
+  });
+  if (places_alike) continuation.layout = std::make_shared<v1::Layout>(newest.layout());
   const std::vector<KeyChange> at_end = AtEpochEnd(continuation.changes);
   const v1::EpochPlan now = plan_->epoch_plan();
   if (plan_->schedule().stream != nullptr && continuation.epochs.batch_size() != now.batch_size()) {

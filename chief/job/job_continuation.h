@@ -20,6 +20,8 @@ struct Continuation {
   std::vector<KeyChange> changes;  // all of them, allowed ones
   // How the workers of the checkpoint calculated; null: unknown.
   std::shared_ptr<const v1::NumericFingerprint> fingerprint;
+  // Where the checkpoint has the variables; null: they may have to be elsewhere.
+  std::shared_ptr<const v1::Layout> layout;
   // True: the job takes only the weights of the checkpoint, and its training begins at step 0.
   // `epochs` and `fingerprint` are not set.
   bool only_weights = false;

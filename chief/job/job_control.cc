@@ -11,6 +11,7 @@
 #include "chief/job/row_report.h"
 #include "common/base/json_text.h"
 #include "common/base/status.h"
+#include "common/cluster/address.h"
 #include "proto/parameter_server.pb.h"
 
 namespace cohort {
@@ -232,6 +233,16 @@ absl::StatusOr<json> Run(const std::string& command, const json& request, Contro
         .ps = request["ps"].get<int>()};
     COHORT_ASSIGN_OR_RETURN(const uint64_t moving, job->MoveTablets(move));
     return json{{"tablets_moving", moving}};
+  }
+  if (command == "add-ps") {
+    if (request.size() != 1 || !request.contains("address") || !request["address"].is_string()) {
+      return InvalidArgument("add-ps needs an \"address\" and nothing else");
+    }
+    const auto address = request["address"].get<std::string>();
+    COHORT_RETURN_IF_ERROR(Annotate(ParseAddress(address).status(), "add-ps"));
+    COHORT_RETURN_IF_ERROR(
+        job->MoveTablets({.what = TabletMove::What::kAdd, .address = address}).status());
+    return json{{"address", address}};
   }
   if (command == "rebalance") {
     COHORT_ASSIGN_OR_RETURN(const uint64_t moving,

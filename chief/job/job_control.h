@@ -87,6 +87,7 @@ std::string StatusJsonText(const JobStatus& status);
 //   stop        {"checkpoint": DIRECTORY}
 //   set-mode    {"strategy": {...}}
 //   set         {"learning_rate": 0.001}
+//   add-ps      {"address": "host:2222"}
 //   drain-ps    {"tablets_moving": 3}
 //   return-ps   {"tablets_moving": 0}
 //   rebalance   {"tablets_moving": 3}
@@ -96,8 +97,8 @@ std::string StatusJsonText(const JobStatus& status);
 //
 // `request` is a JSON object, or empty. That of set-mode is {"mode": "sync", ...}: other keys are
 // those of `strategy` in the job file, and each may be absent. Those of drain-ps and return-ps are
-// {"ps": 2}, those of set and extend as their answers. Errors: InvalidArgument for another command
-// or request; those of the job.
+// {"ps": 2}, those of set, add-ps and extend as their answers. Errors: InvalidArgument for another
+// command or request; those of the job.
 absl::StatusOr<std::string> AnswerJobRequest(const std::string& command, const std::string& request,
                                              ControlledJob* job, Logger* log);
 

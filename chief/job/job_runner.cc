@@ -647,6 +647,9 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
   options.takeover = directory_->took_over();
   options.lock = directory_->lock();
   options.join_bind = options_.join_bind;
+  if (const auto& from = directory_->continuation(); from.has_value()) {
+    options.former_layout = from->layout;
+  }
   options.security = options_.security;
   options.renumbered = renumbered_;
   options.seed = spec.seed();
@@ -1014,6 +1017,20 @@ absl::Status JobRunner::SetPaused(bool paused) {
   return absl::OkStatus();
 }
 
+std::string JobRunner::CommandOf(const TabletMove& move) {
+  switch (move.what) {
+    case TabletMove::What::kAdd:
+      return "add-ps " + move.address;
+    case TabletMove::What::kDrain:
+      return fmt::format("drain-ps {}", move.ps);
+    case TabletMove::What::kReturn:
+      return fmt::format("return-ps {}", move.ps);
+    case TabletMove::What::kRebalance:
+      break;
+  }
+  return "rebalance";
+}
+
 absl::StatusOr<uint64_t> JobRunner::MoveTablets(const TabletMove& move) {
   COHORT_ASSIGN_OR_RETURN(const auto cluster, RunningCluster());
   const StrategyClass* const strategy = FindStrategy(plan_->spec().strategy().name());
@@ -1023,11 +1040,7 @@ absl::StatusOr<uint64_t> JobRunner::MoveTablets(const TabletMove& move) {
   }
   COHORT_RETURN_IF_ERROR(cluster->MoveTablets(move));
   const CoordinatorState state = cluster->state();
-  console_.Print(fmt::format("`cohort ctl {}` at step {}: {} tablets move",
-                             move.what == TabletMove::What::kRebalance ? "rebalance"
-                             : move.what == TabletMove::What::kDrain
-                                 ? fmt::format("drain-ps {}", move.ps)
-                                 : fmt::format("return-ps {}", move.ps),
+  console_.Print(fmt::format("`cohort ctl {}` at step {}: {} tablets move", CommandOf(move),
                              state.steps, state.tablets_moving));
   return state.tablets_moving;
 }

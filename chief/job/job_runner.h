@@ -113,6 +113,8 @@ class JobRunner : public ControlledJob {
  private:
   // Returns the coordinator. Errors: FailedPrecondition before its start.
   absl::StatusOr<std::shared_ptr<ClusterCoordinator>> RunningCluster() const;
+  // The command of `cohort ctl` that asks for it.
+  static std::string CommandOf(const TabletMove& move);
   // Starts to answer `cohort ctl`. A job does without, if its directory can hold no socket.
   void StartControl();
   // Ends the calls of `cohort ctl` that still wait.

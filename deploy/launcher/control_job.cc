@@ -19,9 +19,9 @@ namespace {
 using nlohmann::json;
 
 absl::Status CheckControlOptions(const ControlOptions& o) {
-  const std::vector<std::string> commands = {"status", "checkpoint", "stop",      "set-mode",
-                                             "set",    "drain-ps",   "return-ps", "rebalance",
-                                             "pause",  "resume",     "extend"};
+  const std::vector<std::string> commands = {"status",    "checkpoint", "stop",     "set-mode",
+                                             "set",       "add-ps",     "drain-ps", "return-ps",
+                                             "rebalance", "pause",      "resume",   "extend"};
   if (std::find(commands.begin(), commands.end(), o.command) == commands.end()) {
     return UsageError("ctl: \"{}\" is none of the commands {}", o.command,
                       fmt::join(commands, ", "));
@@ -31,6 +31,10 @@ absl::Status CheckControlOptions(const ControlOptions& o) {
     return UsageError("ctl: set-mode needs a mode: async, sync or bounded_staleness");
   }
   const bool of_server = o.command == "drain-ps" || o.command == "return-ps";
+  const bool add_server = o.command == "add-ps";
+  if (add_server && o.mode.empty()) {
+    return UsageError("ctl: add-ps needs the address of a server: `add-ps HOST:PORT`");
+  }
   uint32_t ps = 0;
   if (of_server && !absl::SimpleAtoi(o.mode, &ps)) {
     return UsageError("ctl: {} needs the number of a server: `{} 1`", o.command, o.command);
@@ -49,7 +53,7 @@ absl::Status CheckControlOptions(const ControlOptions& o) {
         "ctl: extend needs `--epochs N`, how many the job has then in all, and no "
         "other command has this flag");
   }
-  const bool mode_flags = (!o.mode.empty() && o.command != "set" && !of_server) ||
+  const bool mode_flags = (!o.mode.empty() && o.command != "set" && !of_server && !add_server) ||
                           o.closures_per_step >= 0 || o.staleness >= 0 || !o.backup_work.empty() ||
                           o.replicas_to_aggregate >= 0;
   if (!set_mode && mode_flags) {
@@ -66,6 +70,10 @@ json RequestOf(const ControlOptions& o) {
   }
   if (o.command == "drain-ps" || o.command == "return-ps") {
     request["ps"] = static_cast<uint32_t>(std::strtoul(o.mode.c_str(), nullptr, 10));
+    return request;
+  }
+  if (o.command == "add-ps") {
+    request["address"] = o.mode;
     return request;
   }
   if (o.epochs >= 0) request["epochs"] = o.epochs;
@@ -230,6 +238,10 @@ std::string ControlText(const std::string& command, const std::string& answer) {
   }
   if (command == "set") {
     return fmt::format("the learning rate is {:.6g}\n", parsed.value("learning_rate", 0.0));
+  }
+  if (command == "add-ps") {
+    return fmt::format("{} is a server of the job; `rebalance` moves variables to it\n",
+                       parsed.value("address", ""));
   }
   if (command == "return-ps") {
     return "the server may have tablets again; `rebalance` moves those that it had\n";

@@ -102,6 +102,25 @@ void BothServersAreKilled(Body body) {
   CHECK(s.Finish(seconds(300)).timelines == 2);
 }
 
+// A host with the chief and a server is lost. Another chief starts while the server is away.
+void AChiefStartsWithoutAServer(Body body) {
+  Scenario s(body, "copies-chief", OptionsOf(AsyncJob(3)));
+  for (const int ps : {0, 1}) s.Pace(ps, milliseconds(5));
+  s.Check(s->StartAll());
+  s.Check(s->WaitForSteps(50, seconds(60)));
+  s.Check(s->Kill(TaskRole::kChief, 0));
+  s.Check(s->Kill(TaskRole::kPs, 0));
+  s.Check(s->Start(TaskRole::kChief, 0));
+  s.Said(TaskRole::kChief, 0, {"job_resumed"});
+  LineFollower lines(s->apply_log(1), SizeOf(s->apply_log(1)));
+  uint32_t more = 20;
+  REQUIRE(lines.WaitFor([&](std::string_view) { return --more == 0; }, seconds(60)));
+  s.Check(s->Start(TaskRole::kPs, 0));
+  s.Said(TaskRole::kChief, 0, {"not_degraded"});
+  for (const int ps : {0, 1}) s.Release(ps);
+  CHECK(s.Finish(seconds(300)).timelines == 1);
+}
+
 void Control(Scenario* s, const std::string& command, const std::string& ps = "") {
   s->Check(ControlJob({.run = (*s)->checkpoint_dir(), .command = command, .mode = ps}).status());
 }
@@ -159,6 +178,7 @@ COHORT_BOTH_BODIES("servers with copies are killed again and again, and nothing 
 COHORT_BOTH_BODIES(
     "servers with copies are killed in mode sync, and the weights have the same bits",
     [](Body body) { SynchronousServersAreKilled(body, "copies-sync", 6, 2); })
+COHORT_BOTH_BODIES("a chief starts while a server with copies is away", AChiefStartsWithoutAServer)
 COHORT_BOTH_BODIES("both servers of a tablet are lost, and the job goes back to a checkpoint",
                    BothServersAreKilled)
 

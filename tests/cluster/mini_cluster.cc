@@ -107,6 +107,9 @@ std::string MiniCluster::TfConfig(TaskRole role, int index) const {
   if (role == TaskRole::kWorker && index >= options_.workers) return "";
   nlohmann::json config;
   for (const auto& [key, port] : ports_) {
+    const bool added =
+        key.first == TaskRole::kPs && key.second >= options_.servers - options_.added_servers;
+    if (added && key != Key(role, index)) continue;
     const auto proxy = proxies_.find(key);
     config["cluster"][TaskRoleName(key.first)].push_back(
         fmt::format("127.0.0.1:{}", proxy == proxies_.end() ? port : proxy->second->port()));

@@ -39,6 +39,7 @@ struct MiniClusterOptions {
   // The workers are replicas of multi_worker_mirrored, which own the variables: no servers. Only
   // for the body of processes.
   bool replicas = false;
+  int added_servers = 0;  // the last ones: only their own TF_CONFIG has them
 };
 
 // A whole cluster under a test's control: one API, two bodies. Tests run against both.

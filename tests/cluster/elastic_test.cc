@@ -1,4 +1,4 @@
-// Workers that no TF_CONFIG names join a running job, and leave it on SIGTERM.
+// Workers and servers that no TF_CONFIG names join a running job, and leave it.
 #include <signal.h>
 
 #include <catch2/catch.hpp>
@@ -6,6 +6,7 @@
 #include <random>
 
 #include "common/cluster/free_ports.h"
+#include "deploy/launcher/control_job.h"
 #include "tests/cluster/scenario.h"
 #include "tests/cluster/trained_weights.h"
 
@@ -138,6 +139,74 @@ TEST_CASE("a worker that cannot join says why", "[processes]") {
   CHECK(s.ExitOf(TaskRole::kWorker, 2, seconds(20)) == 64);
   for (const int ps : {0, 1}) s.Release(ps);
   s.Finish();
+}
+
+void Control(Scenario* s, const std::string& command, const std::string& what = "") {
+  s->Check(ControlJob({.run = (*s)->checkpoint_dir(), .command = command, .mode = what}).status());
+}
+
+// The table is so wide that each of two servers with two threads has two tablets of it.
+std::string WideJob(bool sync) {
+  std::string job = RecommenderJob(/*epochs=*/60, /*checkpoint_steps=*/200);
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    REQUIRE(job.find(from) != std::string::npos);
+    job.replace(job.find(from), from.size(), to);
+  };
+  replace("input_dim: 8", "input_dim: 16384");
+  replace("num_shards: 2", "num_shards: 4");
+  if (sync) replace("strategy:\n", "strategy:\n  mode: sync\n  closures_per_step: 2\n");
+  return job;
+}
+
+// A third server, which no TF_CONFIG of the others has.
+MiniClusterOptions WithAddedServer(const std::string& job) {
+  return {.servers = 3,
+          .workers = 2,
+          .job_yaml = job,
+          .data_dir = GeneratedDataDir(),
+          .flags = {{TaskRole::kPs, {"--threads", "2"}}},
+          .proxied = true,
+          .added_servers = 1};
+}
+
+// The server joins, gets tablets, is known to a restarted chief, and gives its tablets back.
+void AddServer(Scenario* s) {
+  for (const int ps : {0, 1}) s->Pace(ps, milliseconds(20));
+  s->Check((*s)->StartAll());
+  s->Check((*s)->WaitForSteps(10, seconds(60)));
+  Control(s, "add-ps", fmt::format("127.0.0.1:{}", (*s)->proxy(TaskRole::kPs, 2)->port()));
+  s->Said(TaskRole::kPs, 2, {"adopted"});
+  Control(s, "rebalance");
+  s->Said(TaskRole::kChief, 0, {"tablet_handed_over", "to ps:2", "0 still move"});
+  LineFollower lines((*s)->apply_log(2), 0);
+  REQUIRE(lines.WaitFor([](std::string_view) { return true; }, seconds(60)));
+  s->Bounce(TaskRole::kChief, 0);
+  s->Said(TaskRole::kChief, 0, {"job_resumed"});
+  Control(s, "drain-ps", "2");
+  s->Said(TaskRole::kChief, 0, {"tablet_handed_over", "from ps:2", "0 still move"});
+  for (const int ps : {0, 1}) s->Release(ps);
+}
+
+TEST_CASE("a server that is added while the job runs gets tablets, and nothing is rolled back",
+          "[processes]") {
+  Scenario s(Body::kProcesses, "add-ps", WithAddedServer(WideJob(/*sync=*/false)));
+  AddServer(&s);
+  CHECK(s.Finish(seconds(300)).timelines == 1);
+}
+
+TEST_CASE("a server that is added changes no bit of synchronous weights", "[processes]") {
+  Scenario calm(Body::kProcesses, "add-ps-calm",
+                {.servers = 2,
+                 .workers = 2,
+                 .job_yaml = WideJob(/*sync=*/true),
+                 .data_dir = GeneratedDataDir(),
+                 .flags = {{TaskRole::kPs, {"--threads", "2"}}}});
+  calm.Check(calm->StartAll());
+  calm.Finish();
+  Scenario s(Body::kProcesses, "add-ps-sync", WithAddedServer(WideJob(/*sync=*/true)));
+  AddServer(&s);
+  CHECK(s.Finish(seconds(300)).timelines == 1);
+  CheckSameWeights(TrainedWeightsOf(calm->checkpoint_dir()), TrainedWeightsOf(s->checkpoint_dir()));
 }
 
 }  // namespace
