@@ -170,9 +170,7 @@ class CoordinatorImpl final : public ClusterCoordinator, private CoreEffects {
 };
 
 CoordinatorImpl::CoordinatorImpl(const CoordinatorOptions& options)
-    : options_(options),
-      start_(options.clock->Now()),
-      core_(options.clock, options.task_timeout_s, options.interrupt) {}
+    : options_(options), start_(options.clock->Now()), core_(options.clock, options.interrupt) {}
 
 // ------------------------------------------------------------------ start and time
 
@@ -245,9 +243,9 @@ absl::Status CoordinatorImpl::WaitUntilReady() {
   MutexLock lock(core_.mu());
   CoordinatorCore* const core = core_.get();
   const auto ready = [core] { return core->view().phase() == CoordinatorCore::Phase::kReady; };
-  COHORT_ASSIGN_OR_RETURN(const bool in_time,
-                          core_.Wait(ready, core_.Deadline(options_.task_timeout_s)));
-  if (!in_time) return core_.GaveUp();
+  const double limit_s = StartTimeoutOf(options_);
+  COHORT_ASSIGN_OR_RETURN(const bool in_time, core_.Wait(ready, core_.Deadline(limit_s)));
+  if (!in_time) return core_.GaveUp(limit_s);
   return core_.failed() ? core->TakeError() : absl::OkStatus();
 }
 

@@ -52,6 +52,8 @@ struct CoordinatorOptions : JobSettings {
   // That of the newest checkpoint, if nothing that decides it has changed since; or null. With
   // copies a chief then starts without servers that are lost.
   std::shared_ptr<const v1::Layout> former_layout;
+  // How long Start, and the first restore after it, wait for tasks; 0: task_timeout_s.
+  double start_timeout_s = 0;
   double flush_limit_s = 5;  // how long Flush waits for a slow disk
   uint32_t max_to_keep = 5;  // checkpoints; 0: all
   const Clock* clock = nullptr;

@@ -72,9 +72,8 @@ std::string CallWaits::TakeReport(const Description& text) {
   return report;
 }
 
-LockedCore::LockedCore(const Clock* clock, double task_timeout_s,
-                       const std::atomic<bool>* interrupt)
-    : clock_(clock), task_timeout_s_(task_timeout_s), waits_(clock, interrupt) {}
+LockedCore::LockedCore(const Clock* clock, const std::atomic<bool>* interrupt)
+    : clock_(clock), waits_(clock, interrupt) {}
 
 void LockedCore::Create(CoreOptions options, CoreEffects* effects) {
   MutexLock lock(&mu_);
@@ -105,10 +104,10 @@ bool LockedCore::WaitDespiteInterrupt(const CallWaits::Condition& condition, Tim
   return waits_.WaitDespiteInterrupt(&mu_, ends, deadline);
 }
 
-absl::Status LockedCore::GaveUp() const {
+absl::Status LockedCore::GaveUp(double after_s) const {
   return DeadlineExceeded(
       "{}: gave up after {} s; start what is missing, or correct its address in TF_CONFIG",
-      core_->view().WaitingFor(), task_timeout_s_);
+      core_->view().WaitingFor(), after_s);
 }
 
 void WaitingFetches::AddWaiting(int calls) {

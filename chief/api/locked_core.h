@@ -68,8 +68,7 @@ class CallWaits {
 // The core calls its effects while the lock is held.
 class LockedCore {
  public:
-  LockedCore(const Clock* clock, double task_timeout_s,
-             const std::atomic<bool>* interrupt = nullptr);
+  explicit LockedCore(const Clock* clock, const std::atomic<bool>* interrupt = nullptr);
 
   // Creates the core. At most once, before any other thread uses this object.
   void Create(CoreOptions options, CoreEffects* effects);
@@ -98,13 +97,12 @@ class LockedCore {
   // The same, for a call that does not end after Interrupt.
   bool WaitDespiteInterrupt(const CallWaits::Condition& condition, TimePoint deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Returns the error of a call that has waited for tasks for task_timeout_s: DeadlineExceeded that
-  // names them.
-  absl::Status GaveUp() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Returns the error of a call that has waited for tasks for so long: DeadlineExceeded that names
+  // them.
+  absl::Status GaveUp(double after_s) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
  private:
   const Clock* const clock_;
-  const double task_timeout_s_;
 
   mutable Mutex mu_;
   CallWaits waits_ ABSL_GUARDED_BY(mu_);

@@ -11,7 +11,7 @@ namespace cohort::testing {
 
 // A core without a cluster: its effects do nothing.
 struct IdleCore : CoreEffects {
-  IdleCore() : log(Logger::Discard()), core(&clock, /*task_timeout_s=*/0.02) {
+  IdleCore() : log(Logger::Discard()), core(&clock) {
     options.job = "job";
     options.checkpoint_dir = directory.path();
     options.chief_incarnation = 1;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "chief/api/coordinator.h"
+#include "chief/api/start_options.h"
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
 #include "common/checkpoint/manifest.h"
@@ -28,7 +29,7 @@ absl::Status Restoration::ResumeOrRestore() {
                                                 core->view().settlement.steps())}});
     }
   }
-  if (!resumed) return Restore();
+  if (!resumed) return RestoreWithin(StartTimeoutOf(*options_), "");
   COHORT_ASSIGN_OR_RETURN(std::string newest, NewestOf(timeline, began_from));
   MutexLock lock(core_->mu());
   checkpoints_->SetNewest(std::move(newest));
@@ -53,13 +54,17 @@ absl::Status Restoration::AwaitServers() {
   COHORT_ASSIGN_OR_RETURN(const bool in_time,
                           core_->Wait(there, core_->Deadline(options_->task_timeout_s)));
   if (core_->failed()) return core->TakeError();
-  return in_time ? absl::OkStatus() : core_->GaveUp();
+  return in_time ? absl::OkStatus() : core_->GaveUp(options_->task_timeout_s);
 }
 
 absl::Status Restoration::Restore(const std::string& checkpoint) {
-  const TimePoint deadline = core_->Deadline(options_->task_timeout_s);
+  return RestoreWithin(options_->task_timeout_s, checkpoint);
+}
+
+absl::Status Restoration::RestoreWithin(double limit_s, const std::string& checkpoint) {
+  const TimePoint deadline = core_->Deadline(limit_s);
   while (true) {
-    COHORT_RETURN_IF_ERROR(WaitForServers(deadline));
+    COHORT_RETURN_IF_ERROR(WaitForServers(deadline, limit_s));
     const absl::Status status = RollBackOnce(checkpoint);
     if (status.ok()) return status;
     const auto info = GetFailure(status);
@@ -68,14 +73,14 @@ absl::Status Restoration::Restore(const std::string& checkpoint) {
   }
 }
 
-absl::Status Restoration::WaitForServers(TimePoint deadline) {
+absl::Status Restoration::WaitForServers(TimePoint deadline, double limit_s) {
   MutexLock lock(core_->mu());
   CoordinatorCore* const core = core_->get();
   const auto there = [core] { return core->view().all_ps_there(); };
   COHORT_ASSIGN_OR_RETURN(const bool in_time, core_->Wait(there, deadline));
   if (core_->failed()) return core->TakeError();
   if (in_time) return absl::OkStatus();
-  absl::Status status = core_->GaveUp();
+  absl::Status status = core_->GaveUp(limit_s);
   SetFailure(&status, {.role = "ps", .retryable = false});
   return status;
 }

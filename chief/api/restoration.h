@@ -20,7 +20,7 @@ struct CoordinatorOptions;
 //
 //   ResumeOrRestore ──► live servers have them: the core resumes
 //         └───────────► Restore: wait for all servers, roll back to the newest checkpoint that is
-//                       valid; again while a server is lost on the way, until task_timeout_s
+//                       valid; again while a server is lost on the way, until a timeout
 //
 // The pointers in the constructor outlive this object.
 class Restoration {
@@ -42,7 +42,9 @@ class Restoration {
   void OnRollbackDone(const absl::Status& status);
 
  private:
-  absl::Status WaitForServers(TimePoint deadline);
+  // `limit_s`: how long the whole wait is.
+  absl::Status RestoreWithin(double limit_s, const std::string& checkpoint);
+  absl::Status WaitForServers(TimePoint deadline, double limit_s);
   absl::Status RollBackOnce(const std::string& checkpoint);
   // Returns an error if the job must not continue from this checkpoint.
   absl::Status CheckManifest(const v1::Manifest& manifest) const;

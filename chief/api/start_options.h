@@ -15,6 +15,10 @@ namespace cohort {
 // Errors (exit 78): InvalidArgument if a role has no tasks or gaps in their indices, if there is no
 // checkpoint directory, or if pull_ahead is too large or does not go with the mode.
 absl::Status CheckOptions(const CoordinatorOptions& options);
+// How long the tasks have until the cluster serves its variables.
+inline double StartTimeoutOf(const CoordinatorOptions& options) {
+  return options.start_timeout_s > 0 ? options.start_timeout_s : options.task_timeout_s;
+}
 // `token`: the checkpoint directory's token. `continued`: the journal has records.
 CoreOptions CoreOptionsOf(const CoordinatorOptions& options, const std::string& token,
                           bool continued, const v1::JoinedTasks& joined);
