@@ -11,6 +11,12 @@
 #include "common/graph/pull_ahead.h"
 
 namespace cohort {
+namespace {
+
+// Chiefs probe each second, or more often.
+constexpr Duration kProbeCounts = std::chrono::seconds(5);
+
+}  // namespace
 
 WorkerCore::WorkerCore(const Options& options, const Clock* clock, Logger* log,
                        WorkerEffects* effects)
@@ -70,6 +76,7 @@ void WorkerCore::OnClosed(Connection connection, ChiefLoss loss) {
 
 void WorkerCore::OnAdopt(Connection connection, const v1::ChiefToWorker& message) {
   const v1::AdoptWorker& adopt = message.adopt();
+  if (adopt.probe()) probed_at_ = clock_->Now();
   const Adoption::Answer adoption =
       adoption_.Handle(Adoption::Request::Of(connection, message), {Role::kWorker, options_.index},
                        clock_->Now(), log_);
@@ -328,6 +335,11 @@ void WorkerCore::SendResultsIf(bool due) {
 bool WorkerCore::adopted() const {
   MutexLock lock(&mu_);
   return adoption_.connection().has_value();
+}
+
+bool WorkerCore::probed() const {
+  MutexLock lock(&mu_);
+  return probed_at_.has_value() && clock_->Now() - *probed_at_ < kProbeCounts;
 }
 
 bool WorkerCore::idle() const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -122,7 +123,9 @@ class WorkerCore {
   absl::Status GivenBack(absl::StatusCode code, const std::string& why) const;
 
   bool adopted() const;  // the stream of a chief is open
-  bool idle() const;     // no closure is queued or running
+  // A chief has asked lately, without adopting this worker: it may soon.
+  bool probed() const;
+  bool idle() const;  // no closure is queued or running
   std::string StatusText() const;
 
  private:
@@ -156,6 +159,7 @@ class WorkerCore {
 
   mutable Mutex mu_;
   Adoption adoption_ ABSL_GUARDED_BY(mu_);
+  std::optional<TimePoint> probed_at_ ABSL_GUARDED_BY(mu_);
   ClosuresInHand closures_ ABSL_GUARDED_BY(mu_);
   uint64_t job_ ABSL_GUARDED_BY(mu_) = 1;
   uint64_t seed_ ABSL_GUARDED_BY(mu_) = 0;

@@ -112,6 +112,11 @@ TEST_CASE_METHOD(CoreFixture, "a chief probes, adopts, and is fenced by a newer 
   CHECK(probed.hello().task().index() == 2);
   CHECK(probed.hello().incarnation() == 77);
   CHECK_FALSE(probed.hello().hears_chief());
+  // It has been dialed, and need not give up its wait for a chief.
+  CHECK(core->probed());
+  CHECK_FALSE(core->adopted());
+  clock.Advance(std::chrono::seconds(6));
+  CHECK_FALSE(core->probed());
   CHECK_FALSE(core->adopted());
 
   CHECK(Adopt(1, 1).has_hello());

@@ -261,7 +261,7 @@ absl::Status WorkerServer::Tick() {
     MutexLock lock(&mu_);
     COHORT_RETURN_IF_ERROR(refused_);
   }
-  return served_.Tick(core_->adopted());
+  return served_.Tick(core_->adopted() || core_->probed());
 }
 
 std::string WorkerServer::StatusLine() const {
