@@ -14,7 +14,6 @@
 #include "common/base/status.h"
 #include "common/checkpoint/file.h"
 #include "common/checkpoint/manifest.h"
-#include "common/cluster/replica_cluster.h"
 #include "common/data/stream_files.h"
 #include "common/graph/segments.h"
 #include "common/model/batch_text.h"
@@ -34,9 +33,8 @@ namespace cohort {
 namespace {
 
 constexpr double kTaskTimeoutSeconds = 60;
+constexpr double kJoinSeconds = 15;
 constexpr double kStreamWaitSeconds = 0.05;
-// In the checkpoint directory: the addresses of the replicas of an elastic job, one per line.
-constexpr char kReplicasLeftName[] = "replicas_left";
 
 // By `checkpoint.keep_best`. EarlyStopping restores the epoch that it calls the best.
 BestRule RuleOfJob(const v1::JobSpec& job) {
@@ -94,8 +92,9 @@ absl::StatusOr<JobReport> JobRunner::Run() {
   std::set<int> workers;
   for (const auto& [index, address] : cluster_.tasks(Role::kWorker)) workers.insert(index);
   COHORT_RETURN_IF_ERROR(CheckDeviceWorkers(plan_->spec(), plan_->job().lines, workers));
+  COHORT_RETURN_IF_ERROR(OpenReplicas());
   absl::StatusOr<JobReport> outcome = AfterStop(RunPlan());
-  while (DropLostReplica(outcome.status())) outcome = AfterStop(RunPlan());
+  while (ChangeReplicas(outcome.status())) outcome = AfterStop(RunPlan());
   ReportOutcome(outcome);
   EndCluster();
   return outcome;
@@ -211,63 +210,39 @@ void JobRunner::EndCluster() {
   directory_.reset();
 }
 
-// The first replica's task runs this chief: the job waits for it.
-bool JobRunner::DropLostReplica(const absl::Status& status) {
-  if (!plan_->spec().strategy().elastic() || !JobWalk::NamesLostServer(status)) return false;
-  const int lost = GetFailure(status)->index;
-  const auto cluster = coordinator();
-  if (lost == 0 || interrupted_ || cluster == nullptr) return false;
-  const std::vector<bool> there = cluster->state().servers;
-  ClusterSpec left;
-  std::string dropped;
-  for (const auto& [index, address] : cluster_.tasks(Role::kWorker)) {
-    if (index == 0 || (index != lost && there[static_cast<size_t>(index)])) {
-      left.Set({Role::kWorker, left.count(Role::kWorker)}, address);
-    } else {
-      dropped += (dropped.empty() ? "" : ", ") + address.ToString();
-    }
-  }
-  console_.Print(fmt::format("{}; continuing without {}, on {} replica{}",
-                             std::string(status.message()), dropped, left.count(Role::kWorker),
-                             left.count(Role::kWorker) == 1 ? "" : "s"));
-  NoteReplicasLeft(left);
-  EndCluster();
-  cluster_ = WithOwners(std::move(left));
-  fresh_ = false;
-  renumbered_ = true;
-  return true;
-}
-
-void JobRunner::NoteReplicasLeft(const ClusterSpec& left) const {
-  std::string text;
-  for (const auto& [index, address] : left.tasks(Role::kWorker)) text += address.ToString() + "\n";
-  const absl::Status noted = WriteFileAtomically(directory_->PathOf(kReplicasLeftName), text);
-  if (!noted.ok()) options_.log->Failure(LogLevel::kWarning, "replicas_left_not_noted", noted);
+absl::Status JobRunner::OpenReplicas() {
+  if (!plan_->spec().strategy().elastic()) return absl::OkStatus();
+  ReplicaWatch::Options watch{.job = plan_->identity(),
+                              .chief_incarnation = options_.chief_incarnation,
+                              .security = options_.security};
+  COHORT_ASSIGN_OR_RETURN(
+      replicas_, ElasticReplicas::Start(
+                     {.all = cluster_, .clock = options_.clock, .log = options_.log}, watch));
+  return absl::OkStatus();
 }
 
 // A supervisor passes --finished_ok to a chief that it restarts. A chief that a user starts waits
 // for all replicas again.
-void JobRunner::TakeReplicasLeft() {
-  if (!plan_->spec().strategy().elastic() || renumbered_) return;
-  const std::string path = directory_->PathOf(kReplicasLeftName);
-  if (!options_.finished_ok) {
-    std::error_code ignored;
-    std::filesystem::remove(path, ignored);
-    return;
-  }
-  const auto noted = ReadFile(path, /*max_bytes=*/1 << 20);
-  if (!noted.ok()) return;
-  ClusterSpec left;
-  for (const auto& [index, address] : cluster_.tasks(Role::kWorker)) {
-    if (noted->find(address.ToString() + "\n") == std::string::npos) continue;
-    left.Set({Role::kWorker, left.count(Role::kWorker)}, address);
-  }
-  const int count = left.count(Role::kWorker);
-  if (count == 0 || count == cluster_.count(Role::kWorker)) return;
-  console_.Print(fmt::format("continuing on the {} of {} replicas that were left", count,
-                             cluster_.count(Role::kWorker)));
-  cluster_ = WithOwners(std::move(left));
-  renumbered_ = true;
+void JobRunner::RecallReplicas() {
+  if (replicas_ == nullptr || renumbered()) return;
+  if (!options_.finished_ok) return replicas_->Note(directory_->path());
+  const std::string line = replicas_->Recall(directory_->path());
+  if (line.empty()) return;
+  console_.Print(line);
+  cluster_ = replicas_->cluster();
+}
+
+bool JobRunner::ChangeReplicas(const absl::Status& status) {
+  const bool in_start = std::exchange(in_start_, false);
+  if (replicas_ == nullptr || directory_ == nullptr || status.ok() || interrupted_) return false;
+  const auto line = replicas_->Change({.status = status, .in_start = in_start});
+  if (!line.has_value()) return false;
+  replicas_->Note(directory_->path());
+  console_.Print(*line);
+  EndCluster();
+  cluster_ = replicas_->cluster();
+  fresh_ = false;
+  return true;
 }
 
 void JobRunner::WriteCallbackFile(const CallbackFile& file) {
@@ -288,10 +263,10 @@ absl::StatusOr<JobReport> JobRunner::RunPlan() {
   auto directory = TakeDirectory();
   COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(directory.status()));
   directory_ = *std::move(directory);
-  TakeReplicasLeft();
+  RecallReplicas();
   COHORT_RETURN_IF_ERROR(controls_->Read({.directory = directory_->path(),
                                           .fresh = fresh_,
-                                          .restarted = options_.finished_ok || renumbered_}));
+                                          .restarted = options_.finished_ok || renumbered()}));
   const bool has_weights = plan_->spec().has_initial_weights();
   if (has_weights && fresh_) COHORT_RETURN_IF_ERROR(CheckInitialWeights());
   console_.SetActivity("reading what " + directory_->path() + " holds");
@@ -571,7 +546,10 @@ absl::StatusOr<JobReport> JobRunner::RunInDirectory() {
   COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(OpenStream()));
   console_.SetActivity("starting the cluster");
   JobWalk::Options walk_options = MakeWalkOptions();
+  in_start_ = true;
   COHORT_ASSIGN_OR_RETURN(ClusterCoordinator* const cluster, StartCluster(&walk_options));
+  in_start_ = false;
+  if (replicas_ != nullptr) replicas_->OnStarted();
   COHORT_RETURN_IF_ERROR(CheckStreamList(cluster->state()));
   if (plan_->schedule().stream != nullptr) {
     walk_options.epochs.update = [this] { return UpdateStream(); };
@@ -585,18 +563,25 @@ absl::StatusOr<JobReport> JobRunner::RunInDirectory() {
     console_.Print(fmt::format(
         "the mode is {}: `cohort ctl set-mode` has changed that of the job file", TextOf(mode)));
   }
-  JobWalk walk({.cluster = cluster,
-                .catalog = directory_.get(),
-                .schedule = &plan_->schedule(),
-                .clock = options_.clock,
-                .log = options_.log,
-                .console = &console_,
-                .metrics = &metrics_log_,
-                .best = best_.get(),
-                .callbacks = callbacks_.get(),
-                .update_epochs = [this](bool ends) { controls_->UpdateEpochs(ends); },
-                .write_file = [this](const CallbackFile& file) { WriteCallbackFile(file); }},
-               walk_options);
+  JobWalk::Environment environment{
+      .cluster = cluster,
+      .catalog = directory_.get(),
+      .schedule = &plan_->schedule(),
+      .clock = options_.clock,
+      .log = options_.log,
+      .console = &console_,
+      .metrics = &metrics_log_,
+      .best = best_.get(),
+      .callbacks = callbacks_.get(),
+      .update_epochs = [this](bool ends) { controls_->UpdateEpochs(ends); },
+      .write_file = [this](const CallbackFile& file) { WriteCallbackFile(file); }};
+  if (replicas_ != nullptr) {
+    environment.gives_up = [this](int server, bool is_back) {
+      return replicas_->GivesUp(server, is_back);
+    };
+    environment.replicas_are_back = [this] { return replicas_->IsDue(); };
+  }
+  JobWalk walk(environment, walk_options);
   if (absl::Status ran = walk.Run(); !ran.ok()) {
     // No other chief would do better: its page tells why.
     if (absl::IsInvalidArgument(ran)) MakeReport(*cluster, walk, ran).IgnoreError();
@@ -651,7 +636,7 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
     options.former_layout = from->layout;
   }
   options.security = options_.security;
-  options.renumbered = renumbered_;
+  options.renumbered = renumbered();
   options.seed = spec.seed();
   options.mode = ModeNamed(strategy.mode()).value_or(ConsistencyMode::kAsync);
   options.closures_per_step = plan_->closures_per_step();
@@ -695,6 +680,8 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
   }
   // An elastic job continues without a lost replica, so it waits for a shorter time.
   if (strategy.elastic()) options.server_grace_s = 5;
+  // Those that join have answered a moment ago.
+  if (replicas_ != nullptr && replicas_->has_joined()) options.start_timeout_s = kJoinSeconds;
   options.ends_with_averages = UsesOfAveragesIn(spec).last_checkpoint;
   options.cut_deadline_s = spec.checkpoint().cut_deadline_s();
   options.max_to_keep = spec.checkpoint().max_to_keep();
@@ -703,7 +690,10 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
   options.clock = options_.clock;
   options.log = options_.log;
   options.on_wait = [this](const std::string& what) { console_.PrintWait(what); };
-  options.on_failed_start = [this](const absl::Status& status) { ReportOutcome(status); };
+  // On other replicas, another start may follow.
+  if (!renumbered()) {
+    options.on_failed_start = [this](const absl::Status& status) { ReportOutcome(status); };
+  }
   options.complete_manifest = [this](v1::Manifest* manifest) { CompleteManifest(manifest); };
   options.check_manifest = [this](const v1::Manifest& manifest) {
     return directory_->CheckMayRestore(manifest);
@@ -761,7 +751,6 @@ JobWalk::Options JobRunner::MakeWalkOptions() const {
       })) {
     options.progress.first_learning_rate = options.learning_rate;
   }
-  options.ends_for_lost_server = spec.strategy().elastic();
   const UsesOfAverages averages = UsesOfAveragesIn(spec);
   options.ends_with_other_weights =
       averages.last_checkpoint && !averages.evaluation && KeepAverages(plan_->model().optimizers);

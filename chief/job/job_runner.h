@@ -12,6 +12,7 @@
 #include "chief/api/coordinator.h"
 #include "chief/job/best_tracker.h"
 #include "chief/job/checkpoint_news.h"
+#include "chief/job/elastic_replicas.h"
 #include "chief/job/job_console.h"
 #include "chief/job/job_control.h"
 #include "chief/job/job_controls.h"
@@ -68,7 +69,8 @@ struct JobRunnerOptions {
 //   4. JobWalk::Run: first checkpoint, epochs, validation, last checkpoint.
 //   5. FillReport, then Shutdown: every task ends.
 //
-// With `elastic`, a lost replica ends 4. Then 2 to 4 run again on the replicas that are left.
+// With `elastic`, a replica that is lost or back ends 4. Then 2 to 4 run again on other replicas
+// (ElasticReplicas).
 //
 // From 3 on, `cohort ctl` reaches the job by a socket in the checkpoint directory. Only the holder
 // of the directory's lock has this socket. While a job waits for the first file of its stream, it
@@ -122,12 +124,15 @@ class JobRunner : public ControlledJob {
   // Returns the error of a job that Stop has ended, and otherwise `outcome`.
   absl::StatusOr<JobReport> AfterStop(absl::StatusOr<JobReport> outcome) const;
   absl::StatusOr<JobReport> RunPlan();
-  // With `elastic`: ends the cluster and removes the replica whose loss `status` reports. Returns
-  // false if there is none, or the job cannot continue without it.
-  bool DropLostReplica(const absl::Status& status);
-  // Notes in the directory which replicas are left, for a chief that is restarted.
-  void NoteReplicasLeft(const ClusterSpec& left) const;
-  void TakeReplicasLeft();
+  // With `elastic`: begins to watch the replicas.
+  absl::Status OpenReplicas();
+  // Uses the replicas that a former chief has left, if a supervisor has restarted this one.
+  void RecallReplicas();
+  // With `elastic`: ends the cluster if RunPlan, which has returned `status`, should run again on
+  // other replicas. Returns false if not.
+  bool ChangeReplicas(const absl::Status& status);
+  // True after a change: the numbers of replicas are not those of TF_CONFIG.
+  bool renumbered() const { return replicas_ != nullptr && replicas_->changed(); }
   void WriteCallbackFile(const CallbackFile& file);
   // Ends the coordinator and gives the directory back.
   void EndCluster();
@@ -190,10 +195,11 @@ class JobRunner : public ControlledJob {
   void ReportOutcome(const absl::StatusOr<JobReport>& outcome);
 
   const JobRunnerOptions options_;
-  // What a lost replica changes, while there is neither a coordinator nor a control server.
+  // What a change of replicas changes, while there is neither a coordinator nor a control server.
   ClusterSpec cluster_;
   bool fresh_ = false;
-  bool renumbered_ = false;  // JobSettings::renumbered
+  bool in_start_ = false;                      // RunPlan starts the cluster
+  std::unique_ptr<ElasticReplicas> replicas_;  // null: without `elastic`
   JobConsole console_;
   MetricsLog metrics_log_;
   CheckpointNews checkpoint_news_;  // the coordinator's thread uses it

@@ -10,6 +10,8 @@ namespace {
 
 // How long workers have nothing to read before this is called a wait.
 constexpr double kWaitShownSeconds = 0.5;
+// The role in the payload of EndForReplicas.
+constexpr char kReplicaRole[] = "replica";
 
 }  // namespace
 
@@ -19,11 +21,15 @@ bool JobWalk::NamesLostServer(const absl::Status& status) {
   return info.has_value() && info->role == "ps" && info->retryable;
 }
 
+bool JobWalk::EndedForReplicas(const absl::Status& status) {
+  const auto info = GetFailure(status);
+  return info.has_value() && info->role == kReplicaRole;
+}
+
 JobWalk::JobWalk(const Environment& environment, const Options& options)
     : env_(environment),
       job_name_(options.job_name),
       learning_rate_(options.learning_rate),
-      ends_for_lost_server_(options.ends_for_lost_server),
       ends_with_other_weights_(options.ends_with_other_weights),
       stream_place_(options.stream_place),
       policy_(options.checkpoints, env_.clock),
@@ -114,7 +120,8 @@ absl::Status JobWalk::TrainEpoch(uint64_t epoch) {
     ShowWait(state);
     ShowCopies(state);
     progress_.Update(state, epoch);
-    return CheckFinite(state, epoch);
+    COHORT_RETURN_IF_ERROR(CheckFinite(state, epoch));
+    return EndForReplicas(state);
   }));
   const bool ends_inside = env_.schedule->EndsInside(epoch);
   if (ends_inside && env_.cluster->state().next_place == env_.schedule->BeginOf(epoch)) {
@@ -303,6 +310,19 @@ void JobWalk::CheckpointIfDue(const CoordinatorState& state) {
   if (!status.ok()) env_.log->Failure(LogLevel::kWarning, "checkpoint_failed", status);
 }
 
+absl::Status JobWalk::EndForReplicas(const CoordinatorState& state) {
+  // The end of the job is near.
+  if (state.next_place >= env_.schedule->steps()) return absl::OkStatus();
+  if (!env_.replicas_are_back || !env_.replicas_are_back()) return absl::OkStatus();
+  policy_.Restart(state.steps);
+  const absl::Status taken = env_.cluster->Checkpoint(/*finished=*/false);
+  // Join returns the error of a server that is lost.
+  if (!taken.ok()) return absl::IsCancelled(taken) ? taken : absl::OkStatus();
+  absl::Status ended = Unavailable("replicas are back");
+  SetFailure(&ended, {.role = kReplicaRole, .retryable = true});
+  return ended;
+}
+
 // ------------------------------------------------------------------ 3. Finish
 
 absl::Status JobWalk::Finish() {
@@ -368,7 +388,7 @@ absl::Status JobWalk::MustCheckpoint(bool finished) {
 
 absl::Status JobWalk::Recover(const absl::Status& error) {
   if (!NamesLostServer(error)) return error;
-  if (ends_for_lost_server_ && !IsBack(error)) return error;
+  if (env_.gives_up && env_.gives_up(GetFailure(error)->index, IsBack(error))) return error;
   env_.console->Print(
       fmt::format("{}; going back to the newest checkpoint", std::string(error.message())));
   const CoordinatorState lost = env_.cluster->state();

@@ -40,8 +40,9 @@ namespace cohort {
 //
 // If a server is lost anywhere in 1 to 3, Recover takes the cluster back to its newest checkpoint,
 // and the walk continues from there. The fifth return to one checkpoint ends the walk
-// (RollbackLimit). Any other error ends the walk. With `ends_for_lost_server`, so does the loss of
-// a server that has not come back yet.
+// (RollbackLimit). Any other error ends the walk. So does, in an elastic job, the loss of a server
+// that `gives_up` names. If `replicas_are_back` while an epoch trains, the walk takes a checkpoint
+// and ends with an error, too (EndedForReplicas).
 class JobWalk {
  public:
   struct Options {
@@ -51,13 +52,14 @@ class JobWalk {
     CheckpointPolicy::Options checkpoints;
     JobProgress::Options progress;
     std::optional<double> learning_rate;  // the optimizer's own; nullopt: it has a schedule
-    bool ends_for_lost_server = false;
     // The last checkpoint has averages, and validations use the values of the variables.
     bool ends_with_other_weights = false;
     std::string stream_place;  // where the files of a stream appear: "in/*.csv"
   };
   // True for the error of a lost server.
   static bool NamesLostServer(const absl::Status& status);
+  // True for the error of a walk that has ended because `replicas_are_back`.
+  static bool EndedForReplicas(const absl::Status& status);
   // The objects that the walk uses. They must outlive it.
   struct Environment {
     TrainingCluster* cluster = nullptr;
@@ -74,6 +76,11 @@ class JobWalk {
     std::function<void(bool ends)> update_epochs;
     // Writes the file of a callback. May be null.
     std::function<void(const CallbackFile&)> write_file;
+    // A server is lost. `is_back`: it is connected again, without its variables. Returns true if
+    // the job continues without it. Null: it never does.
+    std::function<bool(int server, bool is_back)> gives_up;
+    // Returns true if the job should continue on more replicas now. May be null.
+    std::function<bool()> replicas_are_back;
   };
 
   JobWalk(const Environment& environment, const Options& options);
@@ -133,6 +140,8 @@ class JobWalk {
   // Takes a checkpoint that must succeed. Errors: among others, the typed one of a lost server.
   absl::Status MustCheckpoint(bool finished);
   void CheckpointIfDue(const CoordinatorState& state);
+  // Takes a checkpoint and returns an error if `replicas_are_back`.
+  absl::Status EndForReplicas(const CoordinatorState& state);
   absl::Status Recover(const absl::Status& error);
   // True if the lost server that `error` names is there again.
   bool IsBack(const absl::Status& error) const;
@@ -145,7 +154,6 @@ class JobWalk {
   const Environment env_;
   const std::string job_name_;
   const std::optional<double> learning_rate_;  // Options::learning_rate
-  const bool ends_for_lost_server_;
   const bool ends_with_other_weights_;
   const std::string stream_place_;
   CheckpointPolicy policy_;

@@ -48,7 +48,9 @@ struct WalkedJob {
                                                           .metrics = &shown.metrics,
                                                           .best = best.get(),
                                                           .callbacks = callbacks.get(),
-                                                          .update_epochs = update_epochs},
+                                                          .update_epochs = update_epochs,
+                                                          .gives_up = gives_up,
+                                                          .replicas_are_back = replicas_are_back},
                                      options);
     return walk->Run();
   }
@@ -66,6 +68,8 @@ struct WalkedJob {
   std::unique_ptr<BestTracker> best;
   std::unique_ptr<EpochCallbacks> callbacks;
   std::function<void(bool)> update_epochs;
+  std::function<bool(int, bool)> gives_up;
+  std::function<bool()> replicas_are_back;
   std::unique_ptr<JobWalk> walk;
 };
 
@@ -363,6 +367,52 @@ TEST_CASE("a lost server takes the job back to its newest checkpoint") {
   }
   CHECK(job.cluster.now.steps == 6);
   CHECK(job.cluster.now.timeline == 2);
+}
+
+TEST_CASE("a job that continues without a lost server ends its walk, unless the server is back") {
+  WalkedJob job;
+  bool was_back = false;
+  job.gives_up = [&](int server, bool is_back) {
+    CHECK(server == 0);
+    was_back = is_back;
+    return !is_back;
+  };
+  job.FailOnce("train 5+1", 1, LostServer());
+  SECTION("it is away") {
+    CHECK(JobWalk::NamesLostServer(job.Run()));
+    CHECK(std::ranges::count(job.cluster.calls, "restore") == 0);
+  }
+  SECTION("it is back") {
+    job.cluster.now.servers = {true};
+    CHECK(job.Run().ok());
+    CHECK(was_back);
+    CHECK(std::ranges::count(job.cluster.calls, "restore") == 1);
+  }
+}
+
+TEST_CASE("a walk takes a checkpoint and ends when replicas are back, but not near the end") {
+  WalkedJob job;
+  int asked = 0;
+  job.replicas_are_back = [&] { return ++asked == 1; };
+  const absl::Status ended = job.Run();
+  CHECK(JobWalk::EndedForReplicas(ended));
+  CHECK(!JobWalk::NamesLostServer(ended));
+  CHECK(job.cluster.calls == Calls{"checkpoint", "train 0+2", "train 2+1", "checkpoint"});
+  // The next walk is that of another cluster. It asks once, at the end of the first epoch: in the
+  // last one no place waits.
+  REQUIRE(job.Run().ok());
+  CHECK(asked == 2);
+  CHECK(job.cluster.calls.back() == "last checkpoint");
+}
+
+TEST_CASE("a job without a checkpoint for the replicas that are back continues without them") {
+  WalkedJob job;
+  bool asked = false;
+  job.replicas_are_back = [&] { return !std::exchange(asked, true); };
+  job.FailOnce("checkpoint", 2, Internal("the disk"));
+  REQUIRE(job.Run().ok());
+  CHECK(asked);
+  CHECK(job.cluster.now.steps == 6);
 }
 
 TEST_CASE("a checkpoint waits for a server that is only away") {
