@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Replicas of multi_worker_mirrored that are killed, stopped and restarted: the job ends with the same bits."""
+import contextlib
 import json
 import os
+import random
+import re
 import signal
 import subprocess
 import time
@@ -12,6 +15,8 @@ from real_cluster import SCALE, DirectoryTestCase, alive, children, dies_with_pa
 from safetensors_files import checkpoints, tensors
 
 EPOCHS = 15  # each has 200 closures
+ENDLESS = 1000000  # the test stops a job with this number of epochs, and continues it with fewer
+BACK = r"\) (?:is|are) back; .*continuing on %d replicas\n"
 
 
 class ReplicasCase(DirectoryTestCase):
@@ -30,6 +35,43 @@ class ReplicasCase(DirectoryTestCase):
     def elastic_job(self):
         with open(self.job, encoding="utf-8") as f:
             return self.write("elastic.yaml", f.read().replace("deterministic: true", "deterministic: true\n  elastic: true"))
+
+    def endless(self, job):
+        """The same job without an end: it lasts as long as the test needs it."""
+        with open(job, encoding="utf-8") as f:
+            return self.write("endless.yaml", f.read().replace("epochs: %d" % EPOCHS, "epochs: %d" % ENDLESS))
+
+    def stop(self, process, name):
+        """Stops an endless job. Returns a job that ends an epoch later."""
+        self.await_cuts(process, name, 1)  # it trains
+        stopped = run([program("cohort"), "ctl", self.path("checkpoints"), "stop"])
+        self.assertEqual(stopped.returncode, 0, stopped.stdout + stopped.stderr)
+        self.assertEqual(process.wait(timeout=60 * SCALE), 79, self.text(name))
+        # The last one may have been begun and not committed.
+        manifests = [os.path.join(path, "manifest.json") for path in checkpoints(self.path("checkpoints"))]
+        with open([path for path in manifests if os.path.exists(path)][-1], encoding="utf-8") as f:
+            epoch = int(json.load(f).get("epoch", 0))
+        for job in (self.job, self.path("endless.yaml")):
+            with open(job, encoding="utf-8") as f:
+                text = f.read()
+            for epochs in (EPOCHS, ENDLESS):
+                text = text.replace("epochs: %d\n" % epochs, "epochs: %d\n" % (epoch + 2))
+            self.write(os.path.basename(job), text)
+        return self.path("endless.yaml")
+
+    def await_text(self, process, name, pattern, count=1):
+        """Waits until a job that still runs has printed `count` matches of a pattern."""
+        until(lambda: "no %d of %s:\n%s" % (count, pattern, self.text(name)), lambda: process.poll() is not None or
+              len(re.findall(pattern, self.text(name))) >= count)
+        self.assertIsNone(process.poll(), self.text(name))
+
+    def replicas_left(self):
+        """The addresses in use, if the job has lost a replica."""
+        try:
+            with open(self.path("checkpoints/replicas_left"), encoding="utf-8") as f:
+                return f.read().splitlines()
+        except FileNotFoundError:
+            return None
 
     def start(self, name, arguments, **environment):
         """Starts `cohort`; what it and its children print is in the file `name`."""
@@ -133,6 +175,46 @@ class Local(LocalCase):
         self.check_weights()
 
 
+class Storm(LocalCase):
+    """Replicas of an elastic job are killed again and again, and come back while it runs."""
+
+    def replica(self, local, index):
+        """(process, address) of a replica that the job uses; None if it is away."""
+        for process in children(local.pid, "cohort-replica"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                with open("/proc/%d/environ" % process, encoding="utf-8") as f:
+                    config = json.loads(dict(e.split("=", 1) for e in f.read().split("\0") if "=" in e)["TF_CONFIG"])
+                if config["task"]["index"] != index:
+                    continue
+                left, address = self.replicas_left(), config["cluster"]["worker"][index]
+                return process if left is None or address in left else None
+        return None
+
+    def test_many_losses_and_returns(self):
+        seed = int(os.environ.get("COHORT_SEED") or random.randrange(1 << 32))
+        print("COHORT_SEED=%d" % seed, flush=True)
+        draw = random.Random(seed)
+        victims = [1, 1, 1, 2, 2, 2, 3, 3]
+        draw.shuffle(victims)
+        local = self.local("--workers", "4", "--restart", job=self.endless(self.elastic_job()))
+        self.await_cuts(local, "out", 1)
+        for victim in victims:
+            if draw.random() < 0.75:
+                self.await_cuts(local, "out", 1)  # else: perhaps in the middle of a change
+            process = until(lambda: self.text("out"), lambda v=victim: self.replica(local, v))
+            os.kill(process, signal.SIGKILL)
+            until(lambda: self.text("out"), lambda p=process: not alive(p))
+            self.assertIsNone(local.poll(), self.text("out"))
+        until(lambda: self.text("out"), lambda: local.poll() is not None or self.replicas_left() is None)
+        self.await_cuts(local, "out", 2)
+        # The first loss of a replica may be a rollback in the same cluster, and that of one which starts may cost nothing.
+        returns = len(re.findall(r"\) (?:is|are) back; ", self.text("out")))
+        self.assertGreater(returns, 0, self.text("out"))
+        print("%d returns" % returns)
+        self.ended(self.local("--workers", "4", job=self.stop(local, "out")), "out")
+        self.check_weights()
+
+
 class Independent(LocalCase):
     """TensorFlow's issue 33531: two workers that read a repeated data set on their own hang there."""
     def test_epochs_of_independent_readers_end(self):
@@ -189,19 +271,47 @@ class ByHand(ReplicasCase):
             for path in ("/healthz", "/readyz", "/metrics", "/statusz"):
                 until(lambda: self.text("task-0"), lambda port=port, path=path: answers(port, path))
 
+    def end_early(self, processes, configs):
+        """Stops an endless job; all tasks start again and end it."""
+        job = self.stop(processes[0], "task-0")
+        for process in processes[1:]:
+            process.kill()
+            process.wait()
+        for number, process in enumerate([self.run_task(n, config, job) for n, config in enumerate(configs)]):
+            self.ended(process, "task-%d" % number)
+        self.check_weights()
+
+    def test_a_lost_replica_comes_back_while_the_job_runs(self):
+        job = self.endless(self.elastic_job())
+        configs = self.tasks("worker", "worker", "worker")
+        processes = [self.run_task(number, config, job) for number, config in enumerate(configs)]
+        self.await_cuts(processes[0], "task-0", 2)
+        for count, (number, by) in enumerate(((1, signal.SIGKILL), (2, signal.SIGTERM), (1, signal.SIGTERM)), start=1):
+            processes[number].send_signal(by)
+            processes[number].wait()
+            self.await_text(processes[0], "task-0", "; continuing without .*, on 2 replicas\n", count)
+            self.assertEqual(len(self.replicas_left()), 2)
+            self.await_cuts(processes[0], "task-0", 1)
+            processes[number] = self.run_task(number, configs[number], job)
+            self.await_text(processes[0], "task-0", BACK % 3, count)
+            self.await_cuts(processes[0], "task-0", 1)
+            self.assertIsNone(self.replicas_left())
+        self.end_early(processes, configs)
+
     def test_a_restarted_chief_knows_which_replicas_are_left(self):
-        job = self.elastic_job()
-        processes = [self.run_task(number, config, job)
-                     for number, config in enumerate(self.tasks("worker", "worker", "worker"))]
+        job = self.endless(self.elastic_job())
+        configs = self.tasks("worker", "worker", "worker")
+        processes = [self.run_task(number, config, job) for number, config in enumerate(configs)]
         self.await_cuts(processes[0], "task-0", 2)
         processes[1].kill()
-        until(lambda: self.text("task-0"),
-              lambda: processes[0].poll() is not None or "on 2 replicas\n" in self.text("task-0"))
+        self.await_text(processes[0], "task-0", "on 2 replicas\n")
         self.await_cuts(processes[0], "task-0", 1)
         os.kill(children(processes[0].pid, "cohort-chief")[0], signal.SIGKILL)
-        self.ended(processes[0], "task-0")
-        self.assertIn("continuing on the 2 of 3 replicas that were left", self.text("task-0"))
-        self.check_weights()
+        self.await_text(processes[0], "task-0", "continuing on the 2 of 3 replicas that were left\n")
+        self.await_cuts(processes[0], "task-0", 1)
+        processes[1] = self.run_task(1, configs[1], job)
+        self.await_text(processes[0], "task-0", BACK % 3)
+        self.end_early(processes, configs)
 
     def first_task_dies(self, *roles):
         configs = self.tasks(*roles)

@@ -150,5 +150,25 @@ class Faults(replicas_test.LocalCase):
         self.check_weights()
 
 
+    def test_a_lost_replica_comes_back_while_the_job_runs(self):
+        with open(self.job, encoding="utf-8") as f:
+            job = self.write("elastic.yaml", f.read().replace("communication: ring", "communication: ring\n  elastic: true"))
+        local = self.local("--workers", "3", "--restart", job=self.endless(job))
+        self.await_cuts(local, "out", 2)
+        # The first loss of a replica that is back at once is a rollback in the same cluster.
+        for line in ("going back to the newest checkpoint\n", r"; continuing without .*, on 2 replicas\n"):
+            youngest = children(local.pid, "cohort-replica")[-1]
+            os.kill(youngest, signal.SIGKILL)
+            self.await_text(local, "out", line)
+            if "on 2" not in line:
+                self.await_cuts(local, "out", 1)
+        self.await_text(local, "out", replicas_test.BACK % 3)
+        until(lambda: self.text("out"), lambda: self.replicas_left() is None)
+        self.await_cuts(local, "out", 2)
+        self.assertIn("3 replicas sum dense gradients in a ring", self.text("out").rsplit(" back; ", 1)[1])
+        self.ended(self.local("--workers", "3", job=self.stop(local, "out")), "out")
+        self.check_weights()
+
+
 if __name__ == "__main__":
     real_cluster.main(globals())
