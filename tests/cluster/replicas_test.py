@@ -123,6 +123,30 @@ class LocalCase(ReplicasCase):
         return self.start("out", ["local", "--strategy", "multi_worker_mirrored", "--run_dir", self.path("run"),
                                   "--checkpoint_dir", self.path("checkpoints"), *flags, job or self.job])
 
+    def replica(self, local, index):
+        """(process, address) of a replica that the job uses; None if it is away."""
+        for process in children(local.pid, "cohort-replica"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                with open("/proc/%d/environ" % process, encoding="utf-8") as f:
+                    config = json.loads(dict(e.split("=", 1) for e in f.read().split("\0") if "=" in e)["TF_CONFIG"])
+                if config["task"]["index"] != index:
+                    continue
+                left, address = self.replicas_left(), config["cluster"]["worker"][index]
+                return process if left is None or address in left else None
+        return None
+
+    def kill(self, local, index):
+        process = until(lambda: self.text("out"), lambda: self.replica(local, index))
+        os.kill(process, signal.SIGKILL)
+        until(lambda: self.text("out"), lambda: not alive(process))
+        self.assertIsNone(local.poll(), self.text("out"))
+
+    def await_all(self, local):
+        """Waits until the job trains on all replicas."""
+        self.await_cuts(local, "out", 2)  # it has noticed the last loss
+        until(lambda: self.text("out"), lambda: local.poll() is not None or self.replicas_left() is None)
+        self.await_cuts(local, "out", 1)
+
     def stop_replicas(self, seconds):
         """Stops one after the other for this time, in which the limits of the other replicas pass."""
         local = self.local("--workers", "2", "--task_flag", "worker=--chief_timeout_s=1", "--task_flag",
@@ -175,32 +199,26 @@ class Local(LocalCase):
         self.check_weights()
 
 
+    def test_a_lost_replica_comes_back_with_certificates(self):
+        description = self.write("cluster.yaml", json.dumps({"name": "lab", "cluster": {"worker": ["a:2", "b:1", "c:1"]}}))
+        made = run([program("cohort"), "certs", description, self.path("certs"), "--by_role"])
+        self.assertEqual(made.returncode, 0, made.stderr)
+        local = self.local("--workers", "3", "--restart", "--transport", "tcp", "--tls_dir", self.path("certs"),
+                           job=self.endless(self.elastic_job()))
+        for _ in range(2):  # the first loss is a rollback
+            self.await_all(local)
+            self.kill(local, 1)
+        self.await_text(local, "out", "; continuing without .*, on 2 replicas\n")
+        self.await_text(local, "out", BACK % 3)
+        self.await_all(local)
+        with open(self.path("run/tasks/worker-1.log"), encoding="utf-8") as f:
+            self.assertNotIn("peer_refused", f.read())
+        self.ended(self.local("--workers", "3", job=self.stop(local, "out")), "out")
+        self.check_weights()
+
+
 class Storm(LocalCase):
     """Replicas of an elastic job are killed again and again, and come back while it runs."""
-
-    def replica(self, local, index):
-        """(process, address) of a replica that the job uses; None if it is away."""
-        for process in children(local.pid, "cohort-replica"):
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                with open("/proc/%d/environ" % process, encoding="utf-8") as f:
-                    config = json.loads(dict(e.split("=", 1) for e in f.read().split("\0") if "=" in e)["TF_CONFIG"])
-                if config["task"]["index"] != index:
-                    continue
-                left, address = self.replicas_left(), config["cluster"]["worker"][index]
-                return process if left is None or address in left else None
-        return None
-
-    def kill(self, local, index):
-        process = until(lambda: self.text("out"), lambda: self.replica(local, index))
-        os.kill(process, signal.SIGKILL)
-        until(lambda: self.text("out"), lambda: not alive(process))
-        self.assertIsNone(local.poll(), self.text("out"))
-
-    def await_all(self, local):
-        """Waits until the job trains on all replicas."""
-        self.await_cuts(local, "out", 2)  # it has noticed the last loss
-        until(lambda: self.text("out"), lambda: local.poll() is not None or self.replicas_left() is None)
-        self.await_cuts(local, "out", 1)
 
     def test_many_losses_and_returns(self):
         seed = int(os.environ.get("COHORT_SEED") or random.randrange(1 << 32))
@@ -214,7 +232,7 @@ class Storm(LocalCase):
             if draw.random() < 0.75:
                 self.await_cuts(local, "out", 1)  # else: perhaps in the middle of a change
             self.kill(local, victim)
-        # The storm is over. Of two losses in a calm time, one at most is a rollback in the same cluster.
+        # The storm is over. At most one of two losses in a calm time is a rollback in the same cluster.
         for _ in range(2):
             self.await_all(local)
             self.kill(local, 1)
