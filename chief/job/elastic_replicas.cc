@@ -17,9 +17,9 @@ namespace cohort {
 namespace {
 
 // A run that waited for a server without success, or whose cluster did not start.
-bool LacksReplica(const ElasticReplicas::End& end, bool changed) {
+bool LacksReplica(const ElasticReplicas::End& end, bool repeats_start) {
   if (absl::IsCancelled(end.status)) return false;
-  if (end.in_start) return changed;
+  if (end.in_start) return repeats_start;
   const auto info = GetFailure(end.status);
   return absl::IsDeadlineExceeded(end.status) && info.has_value() && info->role == "ps";
 }
@@ -63,6 +63,7 @@ ClusterSpec ElasticReplicas::cluster() const {
 }
 
 std::string ElasticReplicas::Recall(const std::string& directory) {
+  restarted_ = true;
   const auto noted = ReadFile(JoinPath(directory, kFile), /*max_bytes=*/1 << 20);
   if (!noted.ok()) return "";
   std::istringstream lines(*noted);
@@ -148,7 +149,7 @@ std::set<int> ElasticReplicas::Wanted(const End& end) const {
       return wanted;
     }
   }
-  return LacksReplica(end, changed_) ? wanted : std::set<int>();
+  return LacksReplica(end, repeats_start()) ? wanted : std::set<int>();
 }
 
 std::optional<std::string> ElasticReplicas::Change(const End& end) {

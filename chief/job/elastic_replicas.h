@@ -56,13 +56,17 @@ class ElasticReplicas {
   // True if the cluster is not that of TF_CONFIG, or was not at some time: its tasks have numbers
   // that are not theirs.
   bool changed() const { return changed_; }
+  // True if a run that does not start is repeated with those that answer. A job that a user starts
+  // waits for all.
+  bool repeats_start() const { return changed_ || restarted_; }
   // True if the next run begins with replicas that the run before did not use.
   bool has_joined() const { return !joined_.empty(); }
 
   // In the checkpoint directory: the addresses of the replicas in use, one per line. The
   // job deletes it when it uses all.
   static constexpr char kFile[] = "replicas_left";
-  // Uses the replicas that a former chief has noted. Returns the line for the console; "": all.
+  // A supervisor has restarted this chief: uses the replicas that the former one has noted. Returns
+  // the line for the console; "": all.
   std::string Recall(const std::string& directory);
   // Notes the replicas in use, for a chief that a supervisor restarts. It logs a failure.
   void Note(const std::string& directory) const;
@@ -101,6 +105,7 @@ class ElasticReplicas {
   std::set<int> joined_;  // those of used_ that were away before, until OnStarted
   std::map<int, ReturnRule> rules_;
   bool changed_ = false;
+  bool restarted_ = false;
   std::optional<TimePoint> change_began_;  // until OnStarted
   TimePoint next_due_;
 };

@@ -208,6 +208,19 @@ TEST_CASE("a run that does not start is repeated without those that joined it") 
   }
 }
 
+TEST_CASE(
+    "a chief that is restarted continues without a replica that was lost with its former one") {
+  testing::TestDirectory directory;
+  FourReplicas four;
+  CHECK(four.replicas->Recall(directory.path()).empty());
+  CHECK(four.replicas->repeats_start());
+  CHECK_FALSE(four.replicas->changed());
+  four.there.erase(2);
+  CHECK(four.Change(DeadlineExceeded("waiting for worker:2"), /*in_start=*/true) ==
+        "waiting for worker:2; continuing without worker:2 (h:3), on 3 replicas");
+  CHECK(four.Used() == "124");
+}
+
 TEST_CASE("the replicas that are left are noted for a chief that is restarted") {
   testing::TestDirectory directory;
   const std::string path = directory.path() + "/replicas_left";

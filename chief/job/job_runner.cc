@@ -311,7 +311,8 @@ void JobRunner::ChooseClosuresPerStep() {
     closures = directory_->continuation()->epochs.closures_per_step();
   }
   if (closures == 0) {
-    closures = static_cast<uint32_t>(cluster_.tasks(Role::kWorker).size());
+    // Also if a replica is lost before the first checkpoint.
+    closures = static_cast<uint32_t>(options_.cluster.count(Role::kWorker));
   }
   plan_->SetClosuresPerStep(closures);
   console_.Print(BatchText(plan_->spec(), closures));
@@ -690,8 +691,8 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
   options.clock = options_.clock;
   options.log = options_.log;
   options.on_wait = [this](const std::string& what) { console_.PrintWait(what); };
-  // On other replicas, another start may follow.
-  if (!renumbered()) {
+  // Another start may follow, on other replicas.
+  if (replicas_ == nullptr || !replicas_->repeats_start()) {
     options.on_failed_start = [this](const absl::Status& status) { ReportOutcome(status); };
   }
   options.complete_manifest = [this](v1::Manifest* manifest) { CompleteManifest(manifest); };

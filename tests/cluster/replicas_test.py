@@ -291,9 +291,9 @@ class ByHand(ReplicasCase):
         return [json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})
                 for role in cluster for index in range(len(cluster[role]))]
 
-    def run_task(self, number, config, job=None):
+    def run_task(self, number, config, job=None, flags=()):
         first = ["--checkpoint_dir", self.path("checkpoints"), "--log_dir", self.path("logs")]
-        return self.start("task-%d" % number, ["run", job or self.job, *first], TF_CONFIG=config)
+        return self.start("task-%d" % number, ["run", job or self.job, *first, *flags], TF_CONFIG=config)
 
     def test_a_replica_and_its_chief_answer_probes_beyond_loopback(self):
         """Without the other replica: readiness does not wait for it."""
@@ -352,6 +352,20 @@ class ByHand(ReplicasCase):
         self.await_text(processes[0], "task-0", "continuing on the 2 of 3 replicas that were left\n")
         self.await_cuts(processes[0], "task-0", 1)
         processes[1] = self.run_task(1, configs[1], job)
+        self.await_text(processes[0], "task-0", BACK % 3)
+        self.end_early(processes, configs)
+
+    def test_a_chief_and_a_replica_are_lost_together(self):
+        job = self.endless(self.elastic_job())
+        configs = self.tasks("worker", "worker", "worker")
+        flags = ["--task_timeout_s", str(5 * SCALE)]
+        processes = [self.run_task(number, config, job, flags) for number, config in enumerate(configs)]
+        self.await_cuts(processes[0], "task-0", 2)
+        for lost in (processes[2].pid, children(processes[0].pid, "cohort-chief")[0]):
+            os.kill(lost, signal.SIGKILL)
+        self.await_text(processes[0], "task-0", "; continuing without .*, on 2 replicas\n")
+        self.await_cuts(processes[0], "task-0", 1)
+        processes[2] = self.run_task(2, configs[2], job)
         self.await_text(processes[0], "task-0", BACK % 3)
         self.end_early(processes, configs)
 
