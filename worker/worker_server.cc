@@ -321,6 +321,13 @@ v1::TaskFigures WorkerServer::Figures() {
   const RemoteAccess::Counters counters = remote_->counters();
   figures.set_sent_bytes(counters.bytes_sent);
   figures.set_received_bytes(counters.bytes_received);
+  for (const LinkWait& wait : remote_->TakeWaits()) {
+    v1::LinkFigures* const link = figures.add_servers();
+    link->set_server(wait.server);
+    link->set_requests(wait.requests);
+    link->set_p50_seconds(wait.p50_seconds);
+    link->set_p99_seconds(wait.p99_seconds);
+  }
   return figures;
 }
 

@@ -145,6 +145,7 @@ void Exchange::Poll(int64_t now_us, ExchangeSink* sink) {
       ++counters_.requests;
       server.phase = Phase::kInFlight;
       server.watch.Begin(now_us, options_.request_timeout_us);
+      server.measured = pull_step_ > 0 && !PushPending(s);
       sink->Send(routes_->servers[s], {messages_.data(), used_});
     }
   }
@@ -206,6 +207,14 @@ int64_t Exchange::NextPoll() const {
     }
   }
   return next;
+}
+
+int64_t Exchange::TakeWait(uint32_t ps, const v1::PushPullResponseHeader& header, int64_t now_us) {
+  const int s = FindServer(ps);
+  if (state_ != State::kRunning || s < 0) return -1;
+  Server& server = servers_[static_cast<size_t>(s)];
+  if (server.phase != Phase::kInFlight || server.sequence != header.sequence()) return -1;
+  return std::exchange(server.measured, true) ? -1 : server.watch.age_us(now_us);
 }
 
 void Exchange::OnResponse(uint32_t ps, const v1::PushPullResponseHeader& header,

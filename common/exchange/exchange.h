@@ -99,6 +99,12 @@ class Exchange {
   void OnResponse(uint32_t ps, const v1::PushPullResponseHeader& header,
                   std::span<const PayloadPieces> payload, int64_t now_us,
                   std::span<const uint8_t> lent = {});
+  // To be called before OnResponse. Returns how long the server has let the caller wait, if this is
+  // the first part of its answer to the request in flight: since the request was sent, without the
+  // time that was Unattended. -1: it is not the first part, or it says nothing about the server. A
+  // pull for a synchronous step alone waits for other workers; beside a push it does not, because
+  // the push is answered at once.
+  int64_t TakeWait(uint32_t ps, const v1::PushPullResponseHeader& header, int64_t now_us);
   // The connection to a server broke: the request in flight on it is lost, or its answer is.
   void OnLost(uint32_t ps, const absl::Status& why, int64_t now_us);
 
@@ -135,6 +141,7 @@ class Exchange {
     Phase phase = Phase::kIdle;
     bool later = false;      // the server promised to answer a pull later
     bool life_sign = false;  // it has said that it keeps the request
+    bool measured = true;    // TakeWait has no more to return for the request
     uint64_t sequence = 0;
     int64_t due_us = 0;
     RequestWatch watch;             // watches the request in flight

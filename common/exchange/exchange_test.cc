@@ -693,6 +693,39 @@ TEST_CASE("a request is lost once nothing has moved for the timeout") {
   CHECK(w.exchange.counters().resends == (w.sink.resets.empty() ? 0 : 1));
 }
 
+TEST_CASE("the wait for a server ends with the first part of its answer") {
+  WatchedPush w;
+  v1::PushPullResponseHeader first;
+  first.set_sequence(w.sink.sent[0][0][0].header.sequence());
+  w.exchange.Unattended(400);  // the step computed
+  first.set_sequence(first.sequence() + 9);
+  CHECK(w.exchange.TakeWait(0, first, 1'000) == -1);  // another request's
+  first.set_sequence(first.sequence() - 9);
+  CHECK(w.exchange.TakeWait(7, first, 1'000) == -1);
+  CHECK(w.exchange.TakeWait(0, first, 1'000) == 600);
+  CHECK(w.exchange.TakeWait(0, first, 2'000) == -1);
+  w.PassUntil(11'000'000);  // it is silent, so the request is sent again
+  REQUIRE(w.sink.sent[0].size() == 2);
+  first.set_sequence(w.sink.sent[0][1][0].header.sequence());
+  CHECK(w.exchange.TakeWait(0, first, w.now) >= 0);
+}
+
+TEST_CASE("a pull that waits for the close of a step blames no server") {
+  World world;
+  Step step({1});
+  PullBatch pull = step.Pull();
+  pull.step = 4;
+  const PushBatch push = step.Push(3);
+  const bool pushes = GENERATE(false, true);
+  Exchange exchange{ExchangeOptions{}};
+  REQUIRE(exchange.Begin(world.MakeRoutes(), pushes ? &push : nullptr, &pull, 0).ok());
+  RecordingSink sink;
+  exchange.Poll(0, &sink);
+  v1::PushPullResponseHeader first;
+  first.set_sequence(sink.sent[1][0][0].header.sequence());
+  CHECK(exchange.TakeWait(1, first, 700) == (pushes ? 700 : -1));
+}
+
 TEST_CASE("the failure of a silent server says what had moved, and how fast") {
   WatchedPush w;
   w.sink.moved[0] = {.sent = 40};

@@ -41,6 +41,7 @@ class RemoteAccess::Impl : public ExchangeRunner {
   void WakeUp() override { loop_.Wake(); }
   BufferRef AllocatePushAreas(size_t bytes) { return areas_.Allocate(bytes); }
   Counters counters() const;
+  std::vector<LinkWait> TakeWaits() { return waits_.Take(); }
   const CodecCounters& codec_counters() const { return codec_counters_; }
 
  private:
@@ -89,6 +90,8 @@ class RemoteAccess::Impl : public ExchangeRunner {
   std::map<uint32_t, Link> links_;
   std::vector<std::shared_ptr<PsConnection>> abandoned_;  // until their OnClosed
   std::vector<std::shared_ptr<PsConnection>> closed_;     // after it
+
+  LinkWaits waits_;
 
   std::atomic<uint64_t> exchanges_{0};
   std::atomic<uint64_t> requests_{0};
@@ -220,8 +223,10 @@ PsConnection* RemoteAccess::Impl::Connect(const ServerRoute& server) {
                                  std::span<const PayloadPieces> payload,
                                  std::span<const uint8_t> lent) {
     secret_accepted_ = true;
-    exchange_.OnResponse(from->ps(), header, payload, Micros(std::chrono::steady_clock::now()),
-                         lent);
+    const int64_t now_us = NowUs();
+    const int64_t wait_us = exchange_.TakeWait(from->ps(), header, now_us);
+    if (wait_us >= 0) waits_.Add(from->ps(), wait_us);
+    exchange_.OnResponse(from->ps(), header, payload, now_us, lent);
     for (const PayloadPieces& field : payload) {
       for (const Bytes& piece : field) Bump(&bytes_received_, piece.size());
     }
@@ -356,6 +361,7 @@ uint64_t RemoteAccess::turns() const { return impl_->turns(); }
 void RemoteAccess::Wait(TimePoint deadline) { impl_->Wait(deadline); }
 void RemoteAccess::Wake() { impl_->WakeUp(); }
 RemoteAccess::Counters RemoteAccess::counters() const { return impl_->counters(); }
+std::vector<LinkWait> RemoteAccess::TakeWaits() { return impl_->TakeWaits(); }
 const CodecCounters& RemoteAccess::codec_counters() const { return impl_->codec_counters(); }
 
 }  // namespace cohort

@@ -6,12 +6,14 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/cluster/security.h"
 #include "common/exchange/exchange.h"
 #include "common/exchange/exchange_thread.h"
+#include "common/exchange/link_waits.h"
 #include "common/exchange/local_server.h"
 #include "common/exchange/variable_access.h"
 #include "common/graph/program.h"
@@ -83,6 +85,9 @@ class RemoteAccess {
   };
   // Thread-safe; the fields may be read at slightly different moments.
   Counters counters() const;
+  // How long servers of other processes have let the step thread wait since the last call.
+  // Thread-safe.
+  std::vector<LinkWait> TakeWaits();
   // The counters of the streams' codec.
   const CodecCounters& codec_counters() const;
 
