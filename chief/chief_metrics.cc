@@ -1,7 +1,9 @@
 #include "chief/chief_metrics.h"
 
+#include <algorithm>
 #include <limits>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -82,6 +84,12 @@ void AddJobMetrics(const Add& metrics) {
   add("cohort_chief_tablets_moved_total",
       "Tablets that a server has handed over to another one, because a user asked for it.",
       number(&State::tablets_moved));
+  add("cohort_chief_slow_servers", "Parameter servers that let most workers wait much longer.",
+      number(&State::slow_servers));
+  add("cohort_chief_slow_links", "Links from one worker to one server that are much slower.",
+      number(&State::slow_links));
+  add("cohort_chief_slow_workers", "Workers that wait much longer than others for all servers.",
+      number(&State::slow_workers));
   add("cohort_chief_rollbacks_total",
       "Times that the job went back to its newest checkpoint after a lost parameter server.",
       counter(&CoreCounters::rollbacks));
@@ -130,13 +138,35 @@ void AddTaskMetric(const Add& add, Task task, std::vector<TaskReport> State::*re
       {{"task", task.ToString()}});
 }
 
+// A series for each link that some worker has reported.
+void AddLinkMetrics(const Add& add, int worker, int server) {
+  for (const bool tail : {false, true}) {
+    const auto read = [=](const State& s) {
+      const auto link = std::ranges::lower_bound(
+          s.links, std::pair(worker, server), {},
+          [](const LinkFigure& figure) { return std::pair(figure.worker, figure.server); });
+      if (link == s.links.end() || link->worker != worker || link->server != server) {
+        return std::numeric_limits<double>::quiet_NaN();
+      }
+      return tail ? link->p99_seconds : link->p50_seconds;
+    };
+    add("cohort_chief_link_wait_seconds",
+        "How long a server lets a worker wait for the first byte of an answer; NaN: no requests.",
+        read,
+        {{"worker", std::to_string(worker)},
+         {"ps", std::to_string(server)},
+         {"percentile", tail ? "99" : "50"}});
+  }
+}
+
 }  // namespace
 
 void AddChiefMetrics(MetricsRegistry* registry, int workers, int servers,
                      std::function<std::optional<CoordinatorState>()> state) {
   const auto copy = std::make_shared<std::optional<State>>();
   registry->AddPreparation([copy, state = std::move(state)] { *copy = state(); });
-  const Add add = [&](const char* name, const char* help, auto read, const MetricLabels& labels) {
+  const Add add = [registry, copy](const char* name, const char* help, auto read,
+                                   const MetricLabels& labels) {
     const auto value = [copy, read] { return copy->has_value() ? read(**copy) : 0.0; };
     registry->AddCallback(name, help, value, labels);
   };
@@ -146,6 +176,14 @@ void AddChiefMetrics(MetricsRegistry* registry, int workers, int servers,
     AddTaskMetric(add, {Role::kWorker, i}, &State::worker_reports);
   }
   for (int i = 0; i < servers; ++i) AddTaskMetric(add, {Role::kPs, i}, &State::server_reports);
+  registry->AddPreparation([copy, add, known = std::set<std::pair<int, int>>()]() mutable {
+    if (!copy->has_value()) return;
+    for (const LinkFigure& link : (*copy)->links) {
+      if (known.emplace(link.worker, link.server).second) {
+        AddLinkMetrics(add, link.worker, link.server);
+      }
+    }
+  });
 }
 
 void AddStreamMetrics(MetricsRegistry* registry,

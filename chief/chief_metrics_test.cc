@@ -1,7 +1,10 @@
 #include "chief/chief_metrics.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <string>
 
 namespace cohort {
 namespace {
@@ -47,6 +50,29 @@ TEST_CASE("a scrape takes one copy of the chief's state, however many tasks ther
     CHECK_THAT(text, Contains("cohort_chief_task_connected{task=\"ps:0\"} 1\n"));
     CHECK_THAT(text, Contains("cohort_chief_task_connected{task=\"worker:0\"} 0\n"));
   }
+}
+
+TEST_CASE("each link that a worker reports has its waits, and NaN when it reports no more") {
+  MetricsRegistry registry;
+  CoordinatorState state;
+  state.slow_links = 1;
+  AddChiefMetrics(&registry, 2, 2, [&] { return std::optional(state); });
+  CHECK_THAT(registry.Text(), !Contains("cohort_chief_link_wait_seconds"));
+  state.links = {{.worker = 0, .server = 1, .p50_seconds = 0.25, .p99_seconds = 0.5},
+                 {.worker = 1, .server = 0, .p50_seconds = 0.125, .p99_seconds = 1}};
+  const auto line = [](const char* ps, const char* percentile, const char* worker,
+                       const char* value) {
+    return fmt::format(
+        "\ncohort_chief_link_wait_seconds{{percentile=\"{}\",ps=\"{}\",worker=\"{}\"}} {}\n",
+        percentile, ps, worker, value);
+  };
+  std::string text = registry.Text();
+  CHECK_THAT(text, Contains(line("1", "50", "0", "0.25")) && Contains(line("1", "99", "0", "0.5")));
+  CHECK_THAT(text, Contains(line("0", "50", "1", "0.125")));
+  CHECK_THAT(text, Contains("\ncohort_chief_slow_links 1\n"));
+  state.links.erase(state.links.begin());
+  text = registry.Text();
+  CHECK_THAT(text, Contains(line("1", "50", "0", "Nan")) && Contains(line("0", "99", "1", "1")));
 }
 
 TEST_CASE("the metrics of a chief are 0 before its cluster starts") {

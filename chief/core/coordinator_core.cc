@@ -114,6 +114,7 @@ void CoordinatorCore::Tick(int64_t now_us) {
   }
   dispatcher_.Tick();
   CheckStranded();
+  WatchLinks();
   rollback_.Tick(context_.now_us);
   cut_.Tick(context_.now_us);
   if (absl::Status late = steps_.Tick(); !late.ok()) {
@@ -157,6 +158,32 @@ void CoordinatorCore::AdvanceHomes() {
   settlement_.PublishAgain();
 }
 
+void CoordinatorCore::OnPong(Task task, const v1::Pong& pong) {
+  membership_.OnPong(task, pong);
+  if (!membership_.adopted(task)) return;
+  if (task.role == Role::kPs) {
+    return links_.OnBytes(task.index,
+                          pong.figures().sent_bytes() + pong.figures().received_bytes());
+  }
+  std::vector<LinkFigure> waits;
+  for (const v1::LinkFigures& link : pong.figures().servers()) {
+    if (link.server() >= context_.options.ps.size()) continue;
+    waits.push_back({.worker = task.index,
+                     .server = static_cast<int>(link.server()),
+                     .requests = link.requests(),
+                     .p50_seconds = link.p50_seconds(),
+                     .p99_seconds = link.p99_seconds()});
+  }
+  links_.OnWaits(task.index, waits, context_.now_us);
+}
+
+void CoordinatorCore::WatchLinks() {
+  for (const LinkWatch::Event& event : links_.Tick(context_.now_us, /*turns=*/steps_.sync())) {
+    event.begins ? outbox_.effects()->Warn(event.name, event.what)
+                 : outbox_.effects()->Note(event.name, event.what);
+  }
+}
+
 void CoordinatorCore::CheckStranded() {
   const bool stranded = phase() == Phase::kReady && served() && queue_.size() > 0 &&
                         !error_.raised() && view_.ready_workers() == 0;
@@ -187,6 +214,7 @@ void CoordinatorCore::OnDisconnected(Task task, const std::string& why) {
   const bool was_there = membership_.adopted(task);
   membership_.OnDisconnected(task, why, context_.now_us);
   if (!was_there || ended()) return;
+  links_.OnLost(task);
   outbox_.effects()->Note("task_lost", fmt::format("{}: {}", membership_.Name(task), why));
   if (task.role == Role::kPs) {
     servers_.OnDown(task.index);
@@ -210,6 +238,7 @@ void CoordinatorCore::OnHello(Task task, uint64_t request, Proto hello) {
     return;
   }
   if (reborn || verdict == Membership::Verdict::kAdopted) {
+    links_.OnAdopted(task, hello.host_id());
     if constexpr (std::is_same_v<Proto, v1::WorkerHello>) {
       OnWorkerAdopted(task.index, std::move(hello));
     } else {
@@ -266,7 +295,7 @@ void CoordinatorCore::OnWorkerMessage(int worker, v1::WorkerToChief message) {
     case v1::WorkerToChief::kPsUnreachable:
       return OnPsUnreachable(worker, message.ps_unreachable());
     case v1::WorkerToChief::kPong:
-      return membership_.OnPong(task, message.pong());
+      return OnPong(task, message.pong());
     case v1::WorkerToChief::BODY_NOT_SET:
       break;
   }
@@ -372,7 +401,7 @@ void CoordinatorCore::OnPsMessage(int ps, const v1::PsToChief& message) {
     case v1::PsToChief::kFenced:
       return OnFenced(task, message.fenced());
     case v1::PsToChief::kPong:
-      return membership_.OnPong(task, message.pong());
+      return OnPong(task, message.pong());
     default:
       break;  // an answer
   }

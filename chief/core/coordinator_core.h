@@ -20,6 +20,7 @@
 #include "chief/core/job_error.h"
 #include "chief/core/joined_tasks.h"
 #include "chief/core/journal_watch.h"
+#include "chief/core/link_watch.h"
 #include "chief/core/membership.h"
 #include "chief/core/open_closures.h"
 #include "chief/core/outbox.h"
@@ -182,6 +183,8 @@ class CoordinatorCore {
   void Replace(int ps, const absl::Status& error);
   void AdvanceHomes();
   absl::Status AddServer(const std::string& address);
+  void OnPong(Task task, const v1::Pong& pong);
+  void WatchLinks();
   void CheckStranded();
   DispatchGate Gate() const;
   void AdvanceCut();
@@ -211,6 +214,7 @@ class CoordinatorCore {
   ServedVariables variables_;      // layout, timeline, whether they are served
   Rollback rollback_;              // the walk to an older state
   Cut cut_;                        // the walk to a checkpoint
+  LinkWatch links_;                // which servers, links and workers are slow
   WorkerSetup setup_;              // programs and resources on workers
   ClosureQueue queue_;             // closures that are scheduled
   UnfinishedClosures unfinished_;  // those that have to be scheduled again
@@ -239,6 +243,7 @@ class CoordinatorCore {
                        .variables = variables_,
                        .rollback = rollback_,
                        .cut = cut_,
+                       .links = links_,
                        .closures = closures_,
                        .error = error_,
                        .steps = steps_,

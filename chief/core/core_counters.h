@@ -107,6 +107,18 @@ struct ServerTablets {
   bool drained = false;  // it should have none
 };
 
+// How long a server has let a worker wait, from a request to the first byte of its answer, without
+// the time in which the worker did something else. Since the worker's Pong before the last one that
+// had requests.
+struct LinkFigure {
+  int worker = 0;
+  int server = 0;
+  uint64_t requests = 0;
+  double p50_seconds = 0;
+  double p99_seconds = 0;
+  bool slow = false;  // the link, or its server (chief/core/link_watch.h)
+};
+
 // What a task has reported with its last Pong, and when the chief last heard it.
 struct TaskReport {
   std::string address;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "chief/core/core_counters.h"
@@ -41,6 +42,12 @@ struct CoreState {
   size_t tablets_moving = 0;   // to another server
   uint64_t tablets_moved = 0;  // since this chief started
   std::vector<ServerTablets> server_tablets;
+
+  std::vector<LinkFigure> links;  // by worker and server
+  std::vector<std::string> slow;  // what is slow now, as sentences (LinkWatch)
+  size_t slow_servers = 0;
+  size_t slow_links = 0;
+  size_t slow_workers = 0;
 
   // Counted since this chief started, except lost tasks, rollbacks and restarts: those cover the
   // whole job.

@@ -45,6 +45,11 @@ CoreState CoreView::State() const {
   state.tablets_moving = homes.moving();
   state.tablets_moved = homes.handed_over();
   state.server_tablets = homes.figures();
+  state.links = links.figures();
+  state.slow = links.slow();
+  state.slow_servers = links.slow_servers();
+  state.slow_links = links.slow_links();
+  state.slow_workers = links.slow_workers();
   state.counters = counters();
   state.journal_refusals = journal.refusals();
   state.journal_stalled_seconds = static_cast<double>(journal.stalled_us()) / 1e6;

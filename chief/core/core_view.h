@@ -14,6 +14,7 @@
 #include "chief/core/job_error.h"
 #include "chief/core/joined_tasks.h"
 #include "chief/core/journal_watch.h"
+#include "chief/core/link_watch.h"
 #include "chief/core/membership.h"
 #include "chief/core/open_closures.h"
 #include "chief/core/outbox.h"
@@ -39,6 +40,7 @@ struct CoreView {
   const ServedVariables& variables;
   const Rollback& rollback;
   const Cut& cut;
+  const LinkWatch& links;
   const OpenClosures& closures;
   const JobError& error;
   const Steps& steps;

@@ -1,5 +1,6 @@
 #include "chief/job/job_control.h"
 
+#include <absl/strings/numbers.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -115,6 +116,19 @@ json RowsJson(const ClusterRowFigures& figures) {
   return out;
 }
 
+json LinksJson(const CoordinatorState& state) {
+  json links = json::array();
+  for (const LinkFigure& link : state.links) {
+    links.push_back({{"worker", link.worker},
+                     {"ps", link.server},
+                     {"requests", link.requests},
+                     {"p50_seconds", link.p50_seconds},
+                     {"p99_seconds", link.p99_seconds},
+                     {"slow", link.slow}});
+  }
+  return links;
+}
+
 // A task whose process is stopped, or whose machine is, keeps its connection for a while.
 std::string SilentTasks(const CoordinatorState& state) {
   constexpr double kSilentSeconds = 10;
@@ -176,6 +190,8 @@ json StatusJson(const JobStatus& status) {
   if (const ClusterRowFigures rows = RowFiguresOf(state); !rows.empty()) {
     out["rows"] = RowsJson(rows);
   }
+  out["links"] = LinksJson(state);
+  if (!state.slow.empty()) out["slow"] = state.slow;
   out["checkpoint_age_seconds"] = state.checkpoint_age_seconds;
   out["waiting_for"] = state.waiting_for.empty() ? SilentTasks(state) : state.waiting_for;
   out["metrics"] = json::object();

@@ -160,6 +160,9 @@ class Metrics(unittest.TestCase):
             cluster.start("evaluator", 0, [*admin, "--checkpoint_dir", checkpoints])
             until("no checkpoint", lambda: os.path.isdir(checkpoints) and
                   any(name.startswith("ckpt-") for name in os.listdir(checkpoints)))
+            # Workers report their links with the first Pong.
+            until("no link", lambda: "admin_port=" in cluster.text("chief") and
+                  "cohort_chief_link_wait_seconds" in {name for name, _, _ in self.served(cluster, "chief")})
             for daemon in DAEMONS:
                 role = daemon.removeprefix("cohort-")
                 until(lambda role=role: cluster.text(role),
