@@ -78,6 +78,10 @@ class CoordinatorImpl final : public ClusterCoordinator, private CoreEffects {
     MutexLock lock(core_.mu());
     return core_.get()->MoveTablets(move);
   }
+  absl::Status FenceWorker(int worker, bool fenced, bool again) override {
+    MutexLock lock(core_.mu());
+    return core_.get()->FenceWorker(worker, fenced, again);
+  }
 
   absl::Status Checkpoint(bool finished) override { return checkpoints_->Take(finished).status(); }
   absl::Status StartCheckpoint() override { return checkpoints_->StartOne(); }

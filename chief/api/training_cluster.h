@@ -58,6 +58,8 @@ class TrainingCluster {
   // Tablets begin to move to other servers, while the job trains. Errors: InvalidArgument for a
   // server that does not exist, or is the last one; FailedPrecondition if tablets cannot move now.
   virtual absl::Status MoveTablets(const TabletMove& move) = 0;
+  // See CoordinatorCore::FenceWorker. The caller keeps fences for the chief that is started next.
+  virtual absl::Status FenceWorker(int worker, bool fenced, bool again) = 0;
 
   // Sets the learning rate of all optimizers (-1: their own again) from the next update on, and
   // waits until the change is durable and every server has it. `by_user`: it outlives a rollback,

@@ -353,6 +353,8 @@ absl::Status CoordinatorCore::MoveTablets(const TabletMove& move) {
       return homes_.Return(move.ps);
     case TabletMove::What::kRebalance:
       return homes_.Rebalance(variables_.layout());
+    case TabletMove::What::kFence:
+      return FenceServer(move.ps);
   }
   return absl::OkStatus();
 }
@@ -361,6 +363,41 @@ absl::Status CoordinatorCore::AddServer(const std::string& address) {
   COHORT_ASSIGN_OR_RETURN(const Task server, joined_.Join(Role::kPs, address, context_.now_us));
   if (!homes_.drained(server.index)) return absl::OkStatus();
   return homes_.Return(server.index);
+}
+
+// As Replace, for a server that may live: it can answer no push without its copies, and they hear
+// the new term before anybody hears of them.
+absl::Status CoordinatorCore::FenceServer(int ps) {
+  const bool answered = homes_.IsPrimary(ps);
+  COHORT_RETURN_IF_ERROR(homes_.Fence(ps));
+  const Task task = PsTask(ps);
+  ++counters_.servers_fenced;
+  outbox_.effects()->Note("server_fenced", membership_.Name(task));
+  if (answered) cut_.LoseServer(servers_.LostError(ps, "a user has fenced it"));
+  steps_.OnPsReplaced(ps);
+  return absl::OkStatus();
+}
+
+absl::Status CoordinatorCore::FenceWorker(int worker, bool fenced, bool again) {
+  const Advancing advancing(this);
+  if (worker < 0 || worker >= membership_.workers()) {
+    return InvalidArgument("there is no worker:{}: the job has worker:0 to worker:{}", worker,
+                           membership_.workers() - 1);
+  }
+  const WorkerPace& pace = dispatcher_.pace();
+  if (!fenced && !pace.fenced(worker)) return InvalidArgument("worker:{} is not fenced", worker);
+  if (fenced && context_.options.ring) {
+    return FailedPrecondition("a step needs each worker, because they sum gradients in a ring");
+  }
+  bool others = again;
+  for (int i = 0; i < membership_.workers(); ++i) {
+    others |= i != worker && membership_.adopted(WorkerTask(i)) && !pace.fenced(i);
+  }
+  if (fenced && !others) {
+    return FailedPrecondition("worker:{} cannot be fenced: no other worker would be left", worker);
+  }
+  dispatcher_.SetFenced(worker, fenced);
+  return absl::OkStatus();
 }
 
 absl::Status CoordinatorCore::SetLearningRate(double rate, bool by_user) {

@@ -121,9 +121,14 @@ class CoordinatorCore {
   // Changes the mode at the next boundary (Steps::SetMode). Errors: FailedPrecondition if the
   // variables are not served, or another change is under way.
   absl::Status SetMode(const ModeSettings& settings);
-  // Tablets begin to move (Homes). Errors: FailedPrecondition if the variables are not served, or
-  // no copy of a tablet can be made; those of Homes.
+  // Tablets begin to move, or copies take over (Homes). Errors: FailedPrecondition if the variables
+  // are not served, or no copy of a tablet can be made; those of Homes.
   absl::Status MoveTablets(const TabletMove& move);
+  // A fenced worker gets no closures, and others get those that it has, until the fence is lifted.
+  // `again`: a user has fenced it before this chief started, so it counts even if no other worker
+  // has come yet. Errors: InvalidArgument for a worker that does not exist, or was not fenced;
+  // FailedPrecondition if no other worker would be left, or the workers sum gradients in a ring.
+  absl::Status FenceWorker(int worker, bool fenced, bool again);
   // Sets the learning rate from the next update on (Steps::SetLearningRate). The change ends when
   // view().steps.rates() is not changing() any more. Errors: FailedPrecondition if the variables
   // are not served, or another change is under way.
@@ -181,6 +186,7 @@ class CoordinatorCore {
   void LosePs(int ps, const std::string& why);
   // Other servers have copies of the tablets of a lost one.
   void Replace(int ps, const absl::Status& error);
+  absl::Status FenceServer(int ps);
   void AdvanceHomes();
   absl::Status AddServer(const std::string& address);
   void OnPong(Task task, const v1::Pong& pong);

@@ -365,5 +365,94 @@ TEST_CASE("a worker that alone cannot reach a server is set aside, and tried aga
   CHECK(world.core().view().ready_workers() == 2);
 }
 
+TEST_CASE("a fenced worker gets no work, also when it returns, until its fence is lifted") {
+  TestWorld world(2, 1);
+  world.StartServing();
+  CoordinatorCore& core = world.core();
+  world.hold_work = true;
+  for (uint64_t i = 0; i < 4; ++i) REQUIRE(world.ScheduleJob(i, 1, 6).ok());
+  world.Quiesce();
+  REQUIRE(!world.workers[0].hand.empty());
+  REQUIRE(core.FenceWorker(0, /*fenced=*/true, /*again=*/false).ok());
+  REQUIRE(core.FenceWorker(0, /*fenced=*/true, /*again=*/false).ok());
+  world.Quiesce();
+  CHECK(world.workers[0].hand.empty());
+  CHECK(world.workers[1].hand.size() == 4);
+  CHECK(core.view().State().workers[0].fenced);
+  CHECK(absl::IsFailedPrecondition(core.FenceWorker(1, true, /*again=*/false)));
+  CHECK(absl::IsInvalidArgument(core.FenceWorker(1, false, /*again=*/false)));
+  CHECK(absl::IsInvalidArgument(core.FenceWorker(2, true, /*again=*/false)));
+  SECTION("a closure that it has when it returns is not left to it") {
+    world.Disconnect(WorkerTask(1));
+    world.workers[0].hand.push_back(world.workers[1].hand.front());
+    world.Disconnect(WorkerTask(0));
+    world.Connect(WorkerTask(0));
+    world.Quiesce();
+    CHECK(world.workers[0].hand.empty());
+    CHECK(core.view().ready_workers() == 0);
+    CHECK(core.view().WaitingFor().find("which is fenced") != std::string::npos);
+    world.Connect(WorkerTask(1));
+  }
+  world.hold_work = false;
+  world.Quiesce();
+  CHECK(core.view().idle());
+  const size_t seen = world.workers[0].seen.size();
+  REQUIRE(core.FenceWorker(0, /*fenced=*/false, /*again=*/false).ok());
+  for (uint64_t i = 4; i < 6; ++i) REQUIRE(world.ScheduleJob(i, 1, 6).ok());
+  world.Quiesce();
+  CHECK(world.workers[0].seen.size() > seen);
+  CHECK(core.view().idle());
+}
+
+TEST_CASE("a server that alone has a tablet is not fenced") {
+  TestWorld world(1, 2);
+  world.StartServing();
+  const absl::Status refused =
+      world.core().MoveTablets({.what = TabletMove::What::kFence, .ps = 1});
+  CHECK(absl::IsFailedPrecondition(refused));
+  CHECK(refused.message().find("`drain-ps 1`") != std::string_view::npos);
+  CHECK(!world.core().view().homes.drained(1));
+}
+
+TEST_CASE("what workers report of their links is compared, and the log names a slow server") {
+  TestWorld world(2, 2);
+  world.StartServing();
+  const auto pass = [&](int seconds, double wait) {
+    for (int second = 0; second < seconds; ++second) {
+      for (int worker = 0; worker < 2; ++worker) {
+        v1::WorkerToChief message;
+        for (uint32_t ps = 0; ps < 3; ++ps) {  // there is no third one
+          v1::LinkFigures* const link = message.mutable_pong()->mutable_figures()->add_servers();
+          link->set_server(ps);
+          link->set_requests(500);
+          link->set_p50_seconds(ps == 1 ? wait : 0.001);
+          link->set_p99_seconds(ps == 1 ? wait : 0.001);
+        }
+        world.core().OnWorkerMessage(worker, message);
+      }
+      world.Advance(1'000'000);
+      world.Quiesce();
+    }
+  };
+  const auto notes = [&] {
+    std::vector<std::string> slow;
+    for (const std::string& note : world.notes) {
+      if (note.starts_with("slow_")) slow.push_back(note.substr(0, note.find(": ")));
+    }
+    return slow;
+  };
+  pass(10, 0.05);
+  CHECK(notes() == std::vector<std::string>{"slow_server ps:1"});
+  const CoreState state = world.core().view().State();
+  CHECK(state.slow_servers == 1);
+  CHECK(state.slow.size() == 1);
+  REQUIRE(state.links.size() == 4);
+  CHECK(state.links[1].slow);
+  CHECK(state.links[1].p50_seconds == 0.05);
+  pass(10, 0.001);
+  CHECK(notes().size() == 2);
+  CHECK(world.core().view().State().slow_servers == 0);
+}
+
 }  // namespace
 }  // namespace cohort

@@ -74,7 +74,8 @@ struct CutCounters {
 struct ClusterCounters {
   uint64_t workers_lost = 0;
   uint64_t ps_lost = 0;
-  uint64_t replaced = 0;  // servers of this chief whose tablets others took: no rollback
+  uint64_t replaced = 0;        // servers of this chief whose tablets others took: no rollback
+  uint64_t servers_fenced = 0;  // by a user, since this chief started
   // Completed rollbacks to a checkpoint or to the initial state, without the first assignment.
   uint64_t rollbacks = 0;
   uint64_t chief_restarts = 0;
@@ -98,6 +99,7 @@ struct WorkerFigures {
   size_t in_flight = 0;
   double silent_seconds = 0;  // time with work and without a result
   bool connected = true;      // false: it was lost, or has not arrived yet
+  bool fenced = false;        // a user has said that it gets no work
 };
 
 // What a server has now (chief/core/homes.h).

@@ -216,7 +216,8 @@ void Dispatcher::ClaimInHand(int worker, const v1::WorkerHello& hello) {
         parts_.closures->unfinished().Hold(hand.id(), worker, hand.attempt());
       }
       unwanted.push_back(hand.id());
-    } else if (!MayClaim(hand.id()) || !parts_.closures->Claim(hand.id(), worker, hand.attempt())) {
+    } else if (!MayClaim(worker, hand.id()) ||
+               !parts_.closures->Claim(hand.id(), worker, hand.attempt())) {
       unwanted.push_back(hand.id());
     } else if (Closure* const c = queue_->Find(hand.id()); c != nullptr) {
       parts_.steps->Enter(c);
@@ -227,7 +228,8 @@ void Dispatcher::ClaimInHand(int worker, const v1::WorkerHello& hello) {
 
 // A closure that enters a step whose gradients are summed in a ring is dispatched again, because
 // its worker has to know how many it gets.
-bool Dispatcher::MayClaim(uint64_t id) const {
+bool Dispatcher::MayClaim(int worker, uint64_t id) const {
+  if (pace_.fenced(worker)) return false;
   const Closure* const c = queue_->Find(id);
   return !context_->options.ring || !parts_.steps->sync() || (c != nullptr && c->step.sync()) ||
          (c != nullptr && !c->spec.training);
@@ -288,6 +290,13 @@ void Dispatcher::AfterSetAside(int worker, const std::string& why) {
       "worker_set_aside",
       fmt::format("{}: {}", TaskName(context_->options, WorkerTask(worker)), why));
   TakeFrom(worker, /*lost=*/false);
+}
+
+void Dispatcher::SetFenced(int worker, bool fenced) {
+  if (!pace_.SetFenced(worker, fenced)) return;
+  parts_.outbox->effects()->Note(fenced ? "worker_fenced" : "worker_unfenced",
+                                 TaskName(context_->options, WorkerTask(worker)));
+  fenced ? TakeFrom(worker, /*lost=*/false) : Wake(worker);
 }
 
 void Dispatcher::Cancel(int worker, const std::vector<uint64_t>& ids) {
@@ -555,6 +564,7 @@ std::vector<WorkerFigures> Dispatcher::worker_figures() const {
   for (int i = 0; i < count(); ++i) {
     WorkerFigures& figure = figures.emplace_back(workers_[static_cast<size_t>(i)].figures);
     figure.in_flight = queue_->InFlightOn(i).size();
+    figure.fenced = pace_.fenced(i);
     figure.silent_seconds = static_cast<double>(pace_.silent_us(i)) / 1e6;
   }
   return figures;

@@ -64,6 +64,9 @@ class Dispatcher {
   // Gives the worker's closures to other workers; the worker gets none for `set_aside_us`.
   void SetAside(int worker, const std::string& why);
 
+  // A user takes the worker's closures from it, and it gets none until `fenced` is false.
+  void SetFenced(int worker, bool fenced);
+
   // A worker may have room now, or all may have.
   void Wake(int worker) { woken_.push_back(worker); }
   void WakeAll() { wake_all_ = true; }
@@ -102,7 +105,7 @@ class Dispatcher {
   // again in a new try.
   void RepeatStep(const std::string& why);
   void ClaimInHand(int worker, const v1::WorkerHello& hello);
-  bool MayClaim(uint64_t id) const;
+  bool MayClaim(int worker, uint64_t id) const;
   bool FailAtLimit(int worker);
   void TakeFrom(int worker, bool lost);
   void AfterSetAside(int worker, const std::string& why);

@@ -233,16 +233,20 @@ void Homes::MakeCopy(const v1::Layout& layout, uint32_t tablet, int server,
   fill_->request = outbox_->AskPs(server, std::move(message));
 }
 
-absl::Status Homes::Drain(int ps, const v1::Layout& layout) {
+absl::Status Homes::CheckDrain(int ps) const {
   if (ps < 0 || ps >= membership_->ps()) {
     return InvalidArgument("there is no ps:{}: the job has ps:0 to ps:{}", ps,
                            membership_->ps() - 1);
   }
-  if (drained(ps)) return absl::OkStatus();
-  if (servers_left() <= 1) {
+  if (!drained(ps) && servers_left() <= 1) {
     return InvalidArgument("ps:{} is the last server with tablets: add another one first", ps);
   }
-  drained_.insert(ps);
+  return absl::OkStatus();
+}
+
+absl::Status Homes::Drain(int ps, const v1::Layout& layout) {
+  COHORT_RETURN_IF_ERROR(CheckDrain(ps));
+  if (!drained_.insert(ps).second) return absl::OkStatus();
   const v1::Layout placed = Placed(layout);
   for (const v1::TabletSpec& spec : placed.tablets()) {
     Home& home = homes_.at(spec.tablet());
@@ -252,6 +256,24 @@ absl::Status Homes::Drain(int ps, const v1::Layout& layout) {
     home.place = ready ? home.copy : static_cast<int>(spec.ps());
   }
   Journal();
+  return absl::OkStatus();
+}
+
+absl::Status Homes::Fence(int ps) {
+  COHORT_RETURN_IF_ERROR(CheckDrain(ps));
+  const auto alone = std::ranges::count_if(homes_, [&](const auto& entry) {
+    return entry.second.primary == ps && !Successor(entry.first, entry.second).has_value();
+  });
+  if (alone > 0) {
+    return FailedPrecondition(
+        "ps:{} cannot be fenced: {} of its tablets have no copy on another server that is there "
+        "(`strategy.replicas: 2` keeps copies). `drain-ps {}` moves them while ps:{} answers",
+        ps, alone, ps, ps);
+  }
+  DropFill(ps);
+  const bool had = drained(ps) && !Involves(ps);
+  drained_.insert(ps);
+  if (!had) Lose(ps);
   return absl::OkStatus();
 }
 

@@ -63,6 +63,10 @@ class Homes {
   // The tablets and copies of the server move to others, and it gets no more of them. Errors:
   // InvalidArgument if no such server exists, or no other would be left.
   absl::Status Drain(int ps, const v1::Layout& layout);
+  // The servers of its copies answer for the tablets of the server now, although it may live: edge
+  // (1). From then on it is drained. Errors: FailedPrecondition if one of its tablets has no copy
+  // on another server; those of Drain.
+  absl::Status Fence(int ps);
   // A drained server may have tablets again. Errors: InvalidArgument if it was not drained.
   absl::Status Return(int ps);
   // Tablets move back to the servers where the layout has them, as far as these are not drained. A
@@ -151,6 +155,7 @@ class Homes {
   bool HasTablet(int ps, uint32_t tablet, const Home& home) const;
   bool HasCopy(int ps, uint32_t tablet, const Home& home) const;
   std::optional<int> Successor(uint32_t tablet, const Home& home) const;
+  absl::Status CheckDrain(int ps) const;
   void Promote(uint32_t tablet, Home* home);
   // The server that should keep the tablet's next copy, if any can.
   std::optional<int> ServerForCopy(const v1::TabletSpec& spec, const Home& home) const;

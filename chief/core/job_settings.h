@@ -32,7 +32,7 @@ struct ModeSettings {
 
 // What a user asks of the tablets' places (chief/core/homes.h).
 struct TabletMove {
-  enum class What : uint8_t { kAdd, kDrain, kReturn, kRebalance };
+  enum class What : uint8_t { kAdd, kDrain, kReturn, kRebalance, kFence };
   What what = What::kRebalance;
   int ps = 0;           // kDrain, kReturn
   std::string address;  // kAdd: where the server is

@@ -43,6 +43,13 @@ bool WorkerPace::SetLateAside(int worker) {
   return true;
 }
 
+bool WorkerPace::SetFenced(int worker, bool fenced) {
+  if (of(worker).fenced == fenced) return false;
+  of(worker).fenced = fenced;
+  ++changes_;
+  return true;
+}
+
 int WorkerPace::count_available() const {
   const uint64_t changes = changes_ + setup_->changes();
   if (available_.now_us == context_->now_us && available_.changes == changes) {
@@ -69,7 +76,7 @@ bool WorkerPace::HasQuicker(int late_one) const {
 std::optional<std::string> WorkerPace::OthersWithoutProgress(int late_one) const {
   std::string others;
   for (int i = 0; i < count(); ++i) {
-    if (i == late_one || !setup_->ready(i)) continue;
+    if (i == late_one || !setup_->ready(i) || fenced(i)) continue;
     const bool progresses = is_set_aside(i) ? !of(i).set_aside_late : !late(i);
     if (progresses) return std::nullopt;
     others += (others.empty() ? "" : ", ") + TaskName(context_->options, WorkerTask(i));
@@ -92,7 +99,9 @@ std::string WorkerPace::Waiting(bool none_available) const {
   for (int i = 0; i < count(); ++i) {
     std::string why;
     if (!setup_->ready(i)) continue;
-    if (none_available && is_set_aside(i)) {
+    if (none_available && fenced(i)) {
+      why = "is fenced (`cohort ctl RUN unfence` ends this)";
+    } else if (none_available && is_set_aside(i)) {
       why = "is set aside: " + of(i).set_aside_why;
     } else if (!none_available && late(i)) {
       why = "has reported " + Silence(i);

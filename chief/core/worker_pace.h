@@ -45,10 +45,16 @@ class WorkerPace {
   // Edge (1) for a worker that is late.
   bool SetLateAside(int worker);
 
+  // Returns false if nothing changes. Unlike a worker that is set aside, a fenced one stays fenced
+  // when it returns.
+  bool SetFenced(int worker, bool fenced);
+  bool fenced(int worker) const { return of(worker).fenced; }
+
   bool is_set_aside(int worker) const { return context_->now_us < of(worker).set_aside_until_us; }
-  // True if the worker is set up and not set aside.
+  // True if the worker is set up, and neither set aside nor fenced.
   bool available(int worker) const {
-    return setup_->ready(worker) && !setup_->opens_data(worker) && !is_set_aside(worker);
+    return setup_->ready(worker) && !setup_->opens_data(worker) && !is_set_aside(worker) &&
+           !fenced(worker);
   }
   // Costs nothing until the clock moves or a worker changes.
   int count_available() const;
@@ -64,8 +70,8 @@ class WorkerPace {
   int64_t silent_us(int worker) const;
   // "no result for 20 s of its 3 closures".
   std::string Silence(int worker) const;
-  // The workers that delay the job: those that are set aside if `none_available`, otherwise those
-  // that are late. "worker:0 (host:2222), which has reported ...; ..."; "": none.
+  // The workers that delay the job: those that are set aside or fenced if `none_available`, else
+  // those that are late. "worker:0 (host:2222), which has reported ...; ..."; "": none.
   std::string Waiting(bool none_available) const;
 
  private:
@@ -73,6 +79,7 @@ class WorkerPace {
     int64_t set_aside_until_us = 0;
     std::string set_aside_why;
     bool set_aside_late = false;  // because it was late
+    bool fenced = false;          // until a user lifts the fence
     int64_t progress_us = 0;      // when it received its first work or reported its last result
     int64_t idled_us = 0;         // how long it had work before, none of which it has begun
     int64_t quick_us = -1;        // its last result within the closure deadline

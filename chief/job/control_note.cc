@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <utility>
 
 #include "common/base/json_text.h"
 #include "common/base/status.h"
@@ -13,6 +14,7 @@ namespace {
 
 constexpr char kName[] = "control_note.json";
 constexpr char kEditedRate[] = "edited_learning_rate";
+constexpr char kFencedWorkers[] = "fenced_workers";
 
 }  // namespace
 
@@ -34,16 +36,23 @@ absl::StatusOr<ControlNote> ReadControlNote(const std::string& directory) {
   if (!note.contains("paused") || !note["paused"].is_boolean()) return refused();
   const auto rate = note.find(kEditedRate);
   if (rate != note.end() && !rate->is_string()) return refused();
+  std::set<int> fenced;
+  for (const nlohmann::json& worker : note.value(kFencedWorkers, nlohmann::json::array())) {
+    if (!worker.is_number_unsigned() || worker > 1'000'000) return refused();
+    fenced.insert(worker.get<int>());
+  }
   return ControlNote{.paused = note["paused"].get<bool>(),
                      .epochs = note["epochs"].get<uint64_t>(),
                      .epochs_of_file = note["epochs_of_file"].get<uint64_t>(),
-                     .edited_rate = rate != note.end() ? rate->get<std::string>() : ""};
+                     .edited_rate = rate != note.end() ? rate->get<std::string>() : "",
+                     .fenced_workers = std::move(fenced)};
 }
 
 absl::Status WriteControlNote(const std::string& directory, const ControlNote& note) {
   nlohmann::json json = {
       {"paused", note.paused}, {"epochs", note.epochs}, {"epochs_of_file", note.epochs_of_file}};
   if (!note.edited_rate.empty()) json[kEditedRate] = note.edited_rate;
+  if (!note.fenced_workers.empty()) json[kFencedWorkers] = note.fenced_workers;
   return WriteFileAtomically(JoinPath(directory, kName), json.dump() + "\n");
 }
 

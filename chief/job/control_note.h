@@ -4,6 +4,7 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <set>
 #include <string>
 
 namespace cohort {
@@ -17,6 +18,8 @@ struct ControlNote {
   // The learning rate of the job file that has replaced those set before, while the newest
   // checkpoint has another one; "": none.
   std::string edited_rate;
+
+  std::set<int> fenced_workers;
 
   bool operator==(const ControlNote&) const = default;
 };

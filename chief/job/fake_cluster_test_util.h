@@ -1,6 +1,8 @@
 #ifndef COHORT_CHIEF_JOB_FAKE_CLUSTER_TEST_UTIL_H_
 #define COHORT_CHIEF_JOB_FAKE_CLUSTER_TEST_UTIL_H_
 
+#include <fmt/format.h>
+
 #include <functional>
 #include <map>
 #include <optional>
@@ -44,6 +46,10 @@ class FakeCluster : public TrainingCluster, public CheckpointCatalog {
   absl::Status StartCheckpoint() override { return Checkpoint(/*finished=*/false); }
   absl::Status SetMode(const ModeSettings&) override { return Called("set mode"); }
   absl::Status MoveTablets(const TabletMove&) override { return Called("move tablets"); }
+  absl::Status FenceWorker(int worker, bool fenced, bool again) override {
+    return Called(
+        fmt::format("{}fence worker:{}{}", fenced ? "" : "un", worker, again ? " again" : ""));
+  }
   absl::Status AwaitServers() override { return Called("await servers"); }
   absl::Status Restore() override;
   absl::Status RestoreFrom(const std::string& checkpoint) override;

@@ -65,6 +65,7 @@ json WorkersJson(const CoordinatorState& state) {
     const WorkerFigures& worker = state.workers[i];
     json one = i < state.worker_reports.size() ? ReportJson(state.worker_reports[i]) : json();
     one["connected"] = worker.connected;
+    one["fenced"] = worker.fenced;
     one["steps"] = worker.steps;
     one["closures"] = worker.closures;
     one["applied"] = worker.applied;
@@ -218,6 +219,28 @@ absl::StatusOr<ModeChange> ModeChangeOf(const json& request) {
   return change;
 }
 
+absl::StatusOr<json> FenceTask(bool fence, const json& request, ControlledJob* job) {
+  const std::string name = request.contains("task") && request["task"].is_string()
+                               ? request["task"].get<std::string>()
+                               : "";
+  const size_t colon = name.find(':');
+  const std::string role = name.substr(0, colon);
+  uint32_t index = 0;
+  if (colon == std::string::npos || !absl::SimpleAtoi(name.substr(colon + 1), &index) ||
+      index > 1'000'000 || (role != "worker" && role != "ps")) {
+    return InvalidArgument("{} needs a \"task\": worker:N or ps:N", fence ? "fence" : "unfence");
+  }
+  const int number = static_cast<int>(index);
+  if (role == "worker") {
+    COHORT_RETURN_IF_ERROR(job->FenceWorker(number, fence));
+  } else {
+    const TabletMove move{.what = fence ? TabletMove::What::kFence : TabletMove::What::kReturn,
+                          .ps = number};
+    COHORT_RETURN_IF_ERROR(job->MoveTablets(move).status());
+  }
+  return json{{"task", fmt::format("{}:{}", role, number)}, {"fenced", fence}};
+}
+
 absl::StatusOr<json> Run(const std::string& command, const json& request, ControlledJob* job) {
   if (command == "status") return StatusJson(job->Status());
   if (command == "checkpoint" || command == "stop") {
@@ -265,6 +288,9 @@ absl::StatusOr<json> Run(const std::string& command, const json& request, Contro
                             job->MoveTablets({.what = TabletMove::What::kRebalance}));
     return json{{"tablets_moving", moving}};
   }
+  if (command == "fence" || command == "unfence") {
+    return FenceTask(command == "fence", request, job);
+  }
   if (command == "pause" || command == "resume") {
     COHORT_RETURN_IF_ERROR(job->SetPaused(command == "pause"));
     return json{{"paused", command == "pause"}};
@@ -278,8 +304,7 @@ absl::StatusOr<json> Run(const std::string& command, const json& request, Contro
   }
   return InvalidArgument(
       "\"{}\" is none of the commands status, checkpoint, stop, set-mode, set, drain-ps, "
-      "return-ps, "
-      "rebalance, pause, resume, extend",
+      "return-ps, rebalance, fence, unfence, pause, resume, extend",
       command);
 }
 

@@ -71,6 +71,8 @@ class ControlledJob {
   virtual absl::StatusOr<double> SetLearningRate(double rate) = 0;
   // Returns how many tablets move.
   virtual absl::StatusOr<uint64_t> MoveTablets(const TabletMove& move) = 0;
+  // A fenced worker gets no work until its fence is lifted.
+  virtual absl::Status FenceWorker(int worker, bool fenced) = 0;
   // While it is paused, no step begins.
   virtual absl::Status SetPaused(bool paused) = 0;
   // `epochs`: how many the job has in all.
@@ -91,14 +93,16 @@ std::string StatusJsonText(const JobStatus& status);
 //   drain-ps    {"tablets_moving": 3}
 //   return-ps   {"tablets_moving": 0}
 //   rebalance   {"tablets_moving": 3}
+//   fence       {"task": "ps:1", "fenced": true}
+//   unfence     {"task": "ps:1", "fenced": false}
 //   pause       {"paused": true}
 //   resume      {"paused": false}
 //   extend      {"epochs": 20}
 //
 // `request` is a JSON object, or empty. That of set-mode is {"mode": "sync", ...}: other keys are
 // those of `strategy` in the job file, and each may be absent. Those of drain-ps and return-ps are
-// {"ps": 2}, those of set, add-ps and extend as their answers. Errors: InvalidArgument for another
-// command or request; those of the job.
+// {"ps": 2}, those of fence and unfence {"task": "worker:1"}, those of set, add-ps and extend as
+// their answers. Errors: InvalidArgument for another command or request; those of the job.
 absl::StatusOr<std::string> AnswerJobRequest(const std::string& command, const std::string& request,
                                              ControlledJob* job, Logger* log);
 

@@ -22,6 +22,7 @@ class FakeControlledJob : public ControlledJob {
   absl::Status fail;
   std::optional<ModeChange> change;
   std::optional<TabletMove> moved;
+  std::pair<int, bool> fenced;
 
   JobStatus Status() const override { return now; }
   absl::StatusOr<std::string> TakeCheckpoint() override {
@@ -38,6 +39,10 @@ class FakeControlledJob : public ControlledJob {
     moved = move;
     COHORT_RETURN_IF_ERROR(fail);
     return 3;
+  }
+  absl::Status FenceWorker(int worker, bool fence) override {
+    fenced = {worker, fence};
+    return fail;
   }
   absl::Status SetPaused(bool) override { return fail; }
   absl::Status Extend(uint64_t epochs) override {
@@ -147,6 +152,28 @@ TEST_CASE("servers are drained, returned and rebalanced") {
     INFO(wrong);
     CHECK(absl::IsInvalidArgument(Ask(&job, "drain-ps", wrong).status()));
   }
+}
+
+TEST_CASE("tasks are fenced by name") {
+  FakeControlledJob job;
+  CHECK(Ask(&job, "fence", R"({"task": "worker:2"})").value() ==
+        json{{"task", "worker:2"}, {"fenced", true}});
+  CHECK(job.fenced == std::pair(2, true));
+  CHECK(Ask(&job, "unfence", R"({"task": "worker:0"})").ok());
+  CHECK(job.fenced == std::pair(0, false));
+  CHECK(Ask(&job, "fence", R"({"task": "ps:1"})").value() ==
+        json{{"task", "ps:1"}, {"fenced", true}});
+  CHECK((job.moved->what == TabletMove::What::kFence && job.moved->ps == 1));
+  CHECK(Ask(&job, "unfence", R"({"task": "ps:1"})").ok());
+  CHECK((job.moved->what == TabletMove::What::kReturn && job.moved->ps == 1));
+  for (const char* wrong : {"", "{}", R"({"task": 1})", R"({"task": "ps"})", R"({"task": "ps:"})",
+                            R"({"task": "chief:0"})", R"({"task": "ps:-1"})", R"({"task": ":1"})",
+                            R"({"task": "worker:9999999999"})"}) {
+    INFO(wrong);
+    CHECK(absl::IsInvalidArgument(Ask(&job, "fence", wrong).status()));
+  }
+  job.fail = FailedPrecondition("no other worker would be left");
+  CHECK(Ask(&job, "fence", R"({"task": "worker:2"})").status() == job.fail);
 }
 
 TEST_CASE("a mode as text has the keys of the mode") {

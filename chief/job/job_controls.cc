@@ -15,6 +15,7 @@ absl::Status JobControls::Read(const Start& start) {
     COHORT_ASSIGN_OR_RETURN(stored_, ReadControlNote(directory_));
     note_ = stored_;
     note_.paused &= start.restarted;
+    if (!start.restarted) note_.fenced_workers.clear();
   }
   if (note_.epochs_of_file != plan_->spec().fit().epochs()) note_.epochs = note_.epochs_of_file = 0;
   if (note_.epochs > plan_->schedule().epochs) {
@@ -45,6 +46,12 @@ absl::Status JobControls::Forget() {
 void JobControls::Attach(TrainingCluster* cluster) {
   MutexLock changing(&changing_);
   training_is_done_ = false;
+  for (const int worker : note_.fenced_workers) {
+    const absl::Status fenced = cluster->FenceWorker(worker, /*fenced=*/true, /*again=*/true);
+    console_->Print(fenced.ok()
+                        ? fmt::format("worker:{} is fenced: `cohort ctl unfence` ends this", worker)
+                        : std::string(fenced.message()));
+  }
   if (!note_.paused) return;
   cluster->SetPaused(true);
   console_->Print("the job is paused: `cohort ctl resume` continues it");
@@ -74,6 +81,18 @@ absl::Status JobControls::SetPaused(bool paused, TrainingCluster* cluster) {
   COHORT_RETURN_IF_ERROR(Store(note));
   cluster->SetPaused(paused);
   return absl::OkStatus();
+}
+
+absl::Status JobControls::FenceWorker(int worker, bool fenced, TrainingCluster* cluster) {
+  MutexLock changing(&changing_);
+  COHORT_RETURN_IF_ERROR(cluster->FenceWorker(worker, fenced, /*again=*/false));
+  ControlNote note = note_;
+  if (fenced) {
+    note.fenced_workers.insert(worker);
+  } else {
+    note.fenced_workers.erase(worker);
+  }
+  return Annotate(Store(note), "it counts now, but a chief that restarts will not know it");
 }
 
 absl::Status JobControls::Extend(uint64_t epochs) {

@@ -15,14 +15,14 @@
 
 namespace cohort {
 
-// What a user changes of a job while it runs or between two runs: the pause, the number of epochs,
-// and which learning rate is the newest wish. The note in the checkpoint directory keeps them for
-// the chief that is started next (control_note.h).
+// What a user changes of a job while it runs or between two runs: the pause, fences of workers, the
+// number of epochs, and which learning rate is the newest wish. The note in the checkpoint
+// directory keeps them for the chief that is started next (control_note.h).
 //
 //   1. Read, before the job looks at the checkpoints: more epochs make a finished job unfinished.
 //   2. Keep, when the directory is known to be this job's: the note is what this start uses of it.
-//   3. Attach: the cluster has variables. It pauses if the job is paused.
-//   4. SetPaused and Extend, by threads of `cohort ctl`; UpdateEpochs, by that of the walk.
+//   3. Attach: the cluster has variables. It pauses if the job is paused, and fences workers.
+//   4. SetPaused, FenceWorker and Extend, by threads of `cohort ctl`; UpdateEpochs, by the walk's.
 //
 // Changes come one after another: each holds a lock from its check to the durable note.
 class JobControls {
@@ -30,7 +30,8 @@ class JobControls {
   struct Start {
     std::string directory;  // holds the checkpoints
     bool fresh = false;     // no note counts
-    // A supervisor, not a user, starts the chief: a paused job stays paused.
+    // A supervisor, not a user, starts the chief: a paused job stays paused, and a fenced worker
+    // fenced.
     bool restarted = false;
   };
   struct Asked {
@@ -55,6 +56,8 @@ class JobControls {
   absl::Status ApplyEdits(const std::vector<KeyChange>& changes, TrainingCluster* cluster);
 
   absl::Status SetPaused(bool paused, TrainingCluster* cluster);
+  // Errors: those of the cluster and the file.
+  absl::Status FenceWorker(int worker, bool fenced, TrainingCluster* cluster);
   // Errors: InvalidArgument if the job has as many epochs; FailedPrecondition if the training has
   // ended.
   absl::Status Extend(uint64_t epochs);

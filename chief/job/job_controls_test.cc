@@ -62,6 +62,21 @@ TEST_CASE("a job that a user has started stays so when its chief is restarted") 
   CHECK(!ControlledChief(directory.path(), /*restarted=*/true).cluster.paused);
 }
 
+TEST_CASE("fences of workers outlive a restart by a supervisor, and not one by a user") {
+  const TestDirectory directory;
+  using Calls = std::vector<std::string>;
+  ControlledChief first(directory.path(), /*restarted=*/false);
+  for (const int worker : {1, 2}) {
+    REQUIRE(first.controls.FenceWorker(worker, /*fenced=*/true, &first.cluster).ok());
+  }
+  REQUIRE(first.controls.FenceWorker(1, /*fenced=*/false, &first.cluster).ok());
+  CHECK(first.cluster.calls == Calls{"fence worker:1", "fence worker:2", "unfence worker:1"});
+  CHECK(ControlledChief(directory.path(), /*restarted=*/true).cluster.calls ==
+        Calls{"fence worker:2 again"});
+  CHECK(ControlledChief(directory.path(), /*restarted=*/false).cluster.calls.empty());
+  CHECK(ControlledChief(directory.path(), /*restarted=*/true).cluster.calls.empty());
+}
+
 TEST_CASE("a job that begins from nothing has the epochs of its file, also after a restart") {
   const TestDirectory directory;
   REQUIRE(ControlledChief(directory.path(), /*restarted=*/false).controls.Extend(20).ok());

@@ -1015,6 +1015,8 @@ std::string JobRunner::CommandOf(const TabletMove& move) {
       return fmt::format("drain-ps {}", move.ps);
     case TabletMove::What::kReturn:
       return fmt::format("return-ps {}", move.ps);
+    case TabletMove::What::kFence:
+      return fmt::format("fence ps:{}", move.ps);
     case TabletMove::What::kRebalance:
       break;
   }
@@ -1033,6 +1035,19 @@ absl::StatusOr<uint64_t> JobRunner::MoveTablets(const TabletMove& move) {
   console_.Print(fmt::format("`cohort ctl {}` at step {}: {} tablets move", CommandOf(move),
                              state.steps, state.tablets_moving));
   return state.tablets_moving;
+}
+
+absl::Status JobRunner::FenceWorker(int worker, bool fenced) {
+  COHORT_ASSIGN_OR_RETURN(const auto cluster, RunningCluster());
+  const StrategyClass* const strategy = FindStrategy(plan_->spec().strategy().name());
+  if (strategy->replicas_own) {
+    return FailedPrecondition("a worker of strategy {} cannot be fenced: it has variables",
+                              strategy->name);
+  }
+  COHORT_RETURN_IF_ERROR(controls_->FenceWorker(worker, fenced, cluster.get()));
+  console_.Print(fmt::format("`cohort ctl {} worker:{}` at step {}", fenced ? "fence" : "unfence",
+                             worker, cluster->state().steps));
+  return absl::OkStatus();
 }
 
 absl::Status JobRunner::Extend(uint64_t epochs) {

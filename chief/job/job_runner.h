@@ -109,6 +109,7 @@ class JobRunner : public ControlledJob {
   absl::StatusOr<ModeSettings> ChangeMode(const ModeChange& change) override;
   absl::StatusOr<double> SetLearningRate(double rate) override;
   absl::StatusOr<uint64_t> MoveTablets(const TabletMove& move) override;
+  absl::Status FenceWorker(int worker, bool fenced) override;
   absl::Status SetPaused(bool paused) override;
   absl::Status Extend(uint64_t epochs) override;
 

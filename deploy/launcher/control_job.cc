@@ -18,10 +18,12 @@ namespace {
 
 using nlohmann::json;
 
+bool IsFence(const ControlOptions& o) { return o.command == "fence" || o.command == "unfence"; }
+
 absl::Status CheckControlOptions(const ControlOptions& o) {
-  const std::vector<std::string> commands = {"status",    "checkpoint", "stop",     "set-mode",
-                                             "set",       "add-ps",     "drain-ps", "return-ps",
-                                             "rebalance", "pause",      "resume",   "extend"};
+  const std::vector<std::string> commands = {
+      "status",    "checkpoint", "stop",  "set-mode", "set",   "add-ps", "drain-ps",
+      "return-ps", "rebalance",  "fence", "unfence",  "pause", "resume", "extend"};
   if (std::find(commands.begin(), commands.end(), o.command) == commands.end()) {
     return UsageError("ctl: \"{}\" is none of the commands {}", o.command,
                       fmt::join(commands, ", "));
@@ -39,6 +41,11 @@ absl::Status CheckControlOptions(const ControlOptions& o) {
   if (of_server && !absl::SimpleAtoi(o.mode, &ps)) {
     return UsageError("ctl: {} needs the number of a server: `{} 1`", o.command, o.command);
   }
+  const bool of_task = IsFence(o);
+  if (of_task && !o.mode.starts_with("worker:") && !o.mode.starts_with("ps:")) {
+    return UsageError("ctl: {} needs a worker or a server: `{} worker:1` or `{} ps:1`", o.command,
+                      o.command, o.command);
+  }
   if (o.command == "set") {
     char* end = nullptr;
     std::strtod(o.value.c_str(), &end);
@@ -53,9 +60,10 @@ absl::Status CheckControlOptions(const ControlOptions& o) {
         "ctl: extend needs `--epochs N`, how many the job has then in all, and no "
         "other command has this flag");
   }
-  const bool mode_flags = (!o.mode.empty() && o.command != "set" && !of_server && !add_server) ||
-                          o.closures_per_step >= 0 || o.staleness >= 0 || !o.backup_work.empty() ||
-                          o.replicas_to_aggregate >= 0;
+  const bool mode_flags =
+      (!o.mode.empty() && o.command != "set" && !of_server && !of_task && !add_server) ||
+      o.closures_per_step >= 0 || o.staleness >= 0 || !o.backup_work.empty() ||
+      o.replicas_to_aggregate >= 0;
   if (!set_mode && mode_flags) {
     return UsageError("ctl: a mode and its flags belong to set-mode, not to {}", o.command);
   }
@@ -74,6 +82,10 @@ json RequestOf(const ControlOptions& o) {
   }
   if (o.command == "add-ps") {
     request["address"] = o.mode;
+    return request;
+  }
+  if (IsFence(o)) {
+    request["task"] = o.mode;
     return request;
   }
   if (o.epochs >= 0) request["epochs"] = o.epochs;
@@ -98,14 +110,48 @@ std::string StrategyText(const json& strategy) {
   return text;
 }
 
-// "2 of 3, without worker:1".
+// "2 of 3, without worker:1; fenced: worker:2".
 std::string TasksText(const char* role, const json& tasks) {
   std::vector<std::string> lost;
+  std::vector<std::string> fenced;
   for (size_t i = 0; i < tasks.size(); ++i) {
     if (!tasks[i].value("connected", false)) lost.push_back(fmt::format("{}:{}", role, i));
+    if (tasks[i].value("fenced", false)) fenced.push_back(fmt::format("{}:{}", role, i));
   }
-  const std::string text = fmt::format("{} of {}", tasks.size() - lost.size(), tasks.size());
-  return lost.empty() ? text : fmt::format("{}, without {}", text, fmt::join(lost, ", "));
+  std::string text = fmt::format("{} of {}", tasks.size() - lost.size(), tasks.size());
+  if (!lost.empty()) text += fmt::format(", without {}", fmt::join(lost, ", "));
+  if (!fenced.empty()) text += fmt::format("; fenced: {}", fmt::join(fenced, ", "));
+  return text;
+}
+
+// How long workers wait for the servers, the slowest first: the median of the workers' p50, and the
+// largest p99. "ps:1 21.3 ms (p99 25.0), ps:0 0.4 ms (p99 1.2)".
+std::string WaitsText(const json& links) {
+  struct Waits {
+    std::string server;
+    std::vector<double> p50;
+    double p99 = 0;
+    double median() const { return p50[p50.size() / 2]; }
+  };
+  std::vector<Waits> servers;
+  for (const json& link : links) {
+    const std::string name = fmt::format("ps:{}", link.value("ps", uint64_t{0}));
+    auto server = std::ranges::find(servers, name, &Waits::server);
+    if (server == servers.end()) server = servers.insert(server, {.server = name});
+    server->p50.push_back(link.value("p50_seconds", 0.0));
+    server->p99 = std::max(server->p99, link.value("p99_seconds", 0.0));
+  }
+  for (Waits& server : servers) std::ranges::sort(server.p50);
+  std::ranges::stable_sort(servers, std::ranges::greater(), &Waits::median);
+  constexpr size_t kShown = 6;
+  std::vector<std::string> parts;
+  for (const Waits& server : servers) {
+    if (parts.size() == kShown) break;
+    parts.push_back(fmt::format("{} {:.1f} ms (p99 {:.1f})", server.server, server.median() * 1e3,
+                                server.p99 * 1e3));
+  }
+  if (servers.size() > kShown) parts.push_back(fmt::format("and {} more", servers.size() - kShown));
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 // "ps:0 3, ps:1 1 and 2 copies, ps:2 0 (drained)"; "" if all servers have tablets and nothing else.
@@ -218,6 +264,8 @@ std::string StatusText(const json& s) {
       line("degraded", fmt::format("{} tablets have no copy, so their server must not be lost",
                                    number("tablets_without_copy")));
     }
+    line("waits for", WaitsText(s.value("links", json::array())));
+    for (const json& slow : s.value("slow", json::array())) line("slow", Plain(slow));
     line("closures", fmt::format("{} wait, {} run", number("queued"), number("in_flight")));
   }
   if (s.contains("rows")) text += RowsText(s["rows"]);
@@ -245,6 +293,22 @@ std::string ControlText(const std::string& command, const std::string& answer) {
   }
   if (command == "return-ps") {
     return "the server may have tablets again; `rebalance` moves those that it had\n";
+  }
+  if (command == "fence" || command == "unfence") {
+    const std::string task = parsed.value("task", "");
+    const bool server = task.starts_with("ps:");
+    if (command == "unfence") {
+      return server ? task + " may have tablets again; `rebalance` moves those that it had\n"
+                    : task + " gets work again\n";
+    }
+    return server ? fmt::format(
+                        "the servers of its copies take over from {}; it gets no tablets "
+                        "until `unfence {}`\n",
+                        task, task)
+                  : fmt::format(
+                        "other workers get the work of {}; it gets none until "
+                        "`unfence {}`\n",
+                        task, task);
   }
   if (command == "drain-ps" || command == "rebalance") {
     return fmt::format("{} tablets move; `status` shows how many are left\n",

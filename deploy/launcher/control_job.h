@@ -11,8 +11,8 @@ namespace cohort {
 // The flags of `cohort ctl`. A number below 0, or an empty text, is not given.
 struct ControlOptions {
   std::string run;      // a path for FindControlSocket
-  std::string command;  // status, checkpoint, stop, set-mode, set, pause, resume, extend
-  std::string mode;     // set-mode; set: what, "learning_rate"
+  std::string command;  // status, checkpoint, stop, set-mode, ...
+  std::string mode;     // set-mode; set: what, "learning_rate"; a server or a task
   std::string value;    // set
   int64_t epochs = -1;  // extend
   int64_t closures_per_step = -1;

@@ -42,6 +42,8 @@ TEST_CASE("ctl sends what was given, and prints the answer") {
   REQUIRE(heard == R"(extend{"epochs":9})");
   REQUIRE(ControlJob({.run = run.path(), .command = "drain-ps", .mode = "1"}).ok());
   REQUIRE(heard == R"(drain-ps{"ps":1})");
+  REQUIRE(ControlJob({.run = run.path(), .command = "fence", .mode = "worker:1"}).ok());
+  REQUIRE(heard == R"(fence{"task":"worker:1"})");
   server->reset();
   const absl::Status gone = ControlJob(options).status();
   REQUIRE(ExitCodeOf(gone) == ExitCode::kNoInput);
@@ -59,6 +61,8 @@ TEST_CASE("ctl refuses a wrong command line") {
   REQUIRE(refused({.command = "drain-ps"}));
   REQUIRE(refused({.command = "return-ps", .mode = "ps:1"}));
   REQUIRE(refused({.command = "rebalance", .mode = "1"}));
+  REQUIRE(refused({.command = "fence"}));
+  REQUIRE(refused({.command = "unfence", .mode = "1"}));
   REQUIRE(refused({.command = "set", .mode = "learning_rate"}));
   REQUIRE(refused({.command = "set", .mode = "momentum", .value = "1"}));
   REQUIRE(refused({.command = "set", .mode = "learning_rate", .value = "fast"}));
@@ -94,6 +98,19 @@ TEST_CASE("ctl prints a status for people") {
       {"connected": true, "tablets": 0, "copies": 1, "drained": true},
       {"connected": true, "tablets": 3, "copies": 0, "drained": false}]})"),
       Catch::Contains("tablets     ps:0 0 and 1 copies (drained; return-ps ends this), ps:1 3\n"));
+  CHECK_THAT(ControlText("status", R"({"job": "j", "step": 1,
+      "workers": [{"connected": true, "fenced": true}, {"connected": true}],
+      "links": [{"worker": 0, "ps": 0, "p50_seconds": 0.0004, "p99_seconds": 0.001},
+                {"worker": 0, "ps": 1, "p50_seconds": 0.020, "p99_seconds": 0.030},
+                {"worker": 1, "ps": 1, "p50_seconds": 0.021, "p99_seconds": 0.025}],
+      "slow": ["ps:1: p50 20.0 ms"]})"),
+             Contains("workers     2 of 2; fenced: worker:0\n") &&
+                 Contains("waits for   ps:1 21.0 ms (p99 30.0), ps:0 0.4 ms (p99 1.0)\n"
+                          "slow        ps:1: p50 20.0 ms\n"));
+  CHECK(ControlText("fence", R"({"task": "worker:1", "fenced": true})") ==
+        "other workers get the work of worker:1; it gets none until `unfence worker:1`\n");
+  CHECK(ControlText("unfence", R"({"task": "ps:1", "fenced": false})") ==
+        "ps:1 may have tablets again; `rebalance` moves those that it had\n");
   REQUIRE(ControlText("extend", R"({"epochs": 9})") == "the job has 9 epochs\n");
   REQUIRE(ControlText("set-mode", R"({"strategy": {"mode": "async"}})") == "the mode is async\n");
 }

@@ -24,13 +24,15 @@ void AddControlFlags(FlagSet* flags, ControlOptions* o) {
   flags->AddPositional("COMMAND", &o->command,
                        "status; checkpoint: take one; stop: take one, then end; set-mode MODE; set "
                        "learning_rate VALUE; add-ps HOST:PORT: one more server; drain-ps N, "
-                       "return-ps N, rebalance: move variables to other servers; pause; resume; "
+                       "return-ps N, rebalance: move variables to other servers; fence TASK, "
+                       "unfence TASK: take the work from a slow worker or server; pause; resume; "
                        "extend --epochs N",
                        true);
   flags->AddPositional(
       "MODE", &o->mode,
       "for set-mode: async, sync or bounded_staleness; for set: learning_rate; for "
-      "drain-ps and return-ps: the number of the server; for add-ps: its address",
+      "drain-ps and return-ps: the number of the server; for add-ps: its address; for fence and "
+      "unfence: worker:N or ps:N",
       false);
   flags->AddPositional("VALUE", &o->value, "for set: the new learning rate", false);
   flags->Add("epochs", &o->epochs, "extend: how many epochs the job has then in all");

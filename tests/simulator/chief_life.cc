@@ -158,10 +158,10 @@ void ChiefLife::MoveTablets() {
   const double gap_us = world_->chance.Exponential() / cluster_->plan.moves * 1e6;
   node_->After(static_cast<int64_t>(gap_us), [this] {
     if (cluster_->faults_over) return;
-    const int64_t what = world_->chance.Between(0, 2);
-    const TabletMove move{.what = what == 0   ? TabletMove::What::kDrain
-                                  : what == 1 ? TabletMove::What::kReturn
-                                              : TabletMove::What::kRebalance,
+    using What = TabletMove::What;
+    static constexpr What kWhat[] = {What::kDrain, What::kReturn, What::kRebalance, What::kFence};
+    const int64_t what = world_->chance.Between(0, cluster_->plan.replicas ? 3 : 2);
+    const TabletMove move{.what = kWhat[what],
                           .ps = static_cast<int>(world_->chance.Between(0, cluster_->plan.ps - 1))};
     Input([&](CoordinatorCore* core) {
       const absl::Status status = core->MoveTablets(move);

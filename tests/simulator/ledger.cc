@@ -67,6 +67,7 @@ Counts Statistics::AllCounts() {
       {"tablets handed over", &handed_over},
       {"pushes replayed by copies", &replayed},
       {"servers replaced", &replaced},
+      {"servers fenced", &servers_fenced},
       {"copies dispatched", &copies},
       {"evaluations beside training", &evaluations},
       {"runs at the bound of staleness", &most_stale},
@@ -91,6 +92,7 @@ void Statistics::Add(const ApplyReport& report) {
 void Statistics::Add(const CoreCounters& life) {
   rollbacks += life.rollbacks;
   replaced += life.replaced;
+  servers_fenced += life.servers_fenced;
   requeued += life.requeued;
   mixed += life.mixed;
   late_results += life.late_results;

@@ -81,6 +81,9 @@ class SimulatedCluster : public TrainingCluster {
   std::vector<UnfinishedClosure> Unfinished() const override;
   absl::Status SetLearningRate(double rate, bool by_user) override;
   absl::Status MoveTablets(const TabletMove& move) override { return core_->MoveTablets(move); }
+  absl::Status FenceWorker(int worker, bool fenced, bool again) override {
+    return core_->FenceWorker(worker, fenced, again);
+  }
   void SetPaused(bool paused) override { core_->SetPaused(paused); }
   absl::Status EndEpoch(const v1::EpochRecord* record) override;
   std::vector<v1::EpochRecord> History() const override { return core_->history(); }

@@ -69,6 +69,7 @@ TEST_CASE("whatever happens, each example is used exactly once") {
   CHECK(all.lost_results > 0);
   CHECK(all.handed_over > usual / 20);
   CHECK(all.replaced > usual / 20);
+  CHECK(all.servers_fenced > usual / 40);
   CHECK(all.copies > usual / 2);
   CHECK(all.evaluations > usual / 10);
   CHECK(all.most_stale > usual / 100);
