@@ -157,7 +157,14 @@ void ChiefLife::ChangeModes() {
 void ChiefLife::MoveTablets() {
   const double gap_us = world_->chance.Exponential() / cluster_->plan.moves * 1e6;
   node_->After(static_cast<int64_t>(gap_us), [this] {
-    if (cluster_->faults_over) return;
+    if (cluster_->faults_over) {
+      for (int worker = 0; worker < cluster_->plan.workers; ++worker) FenceWorker(worker, false);
+      return;
+    }
+    if (world_->chance.Percent(30)) {
+      const auto worker = static_cast<int>(world_->chance.Between(0, cluster_->plan.workers - 1));
+      FenceWorker(worker, world_->chance.Percent(70));
+    }
     using What = TabletMove::What;
     static constexpr What kWhat[] = {What::kDrain, What::kReturn, What::kRebalance, What::kFence};
     const int64_t what = world_->chance.Between(0, cluster_->plan.replicas ? 3 : 2);
@@ -168,6 +175,15 @@ void ChiefLife::MoveTablets() {
       world_->Trace("chief: tablets move ({}, ps:{}): {}", what, move.ps, status.ToString());
     });
     MoveTablets();
+  });
+}
+
+void ChiefLife::FenceWorker(int worker, bool fenced) {
+  Input([&](CoordinatorCore* core) {
+    const absl::Status status = core->FenceWorker(worker, fenced, /*again=*/false);
+    world_->Trace("chief: worker:{} is {}: {}", worker, fenced ? "fenced" : "not fenced",
+                  status.ToString());
+    if (fenced && status.ok()) ++cluster_->ledger.statistics.workers_fenced;
   });
 }
 

@@ -74,8 +74,9 @@ class ChiefLife : public Life, public CoreEffects {
 
   // A user who changes the mode now and then. Runs on a fiber of its own.
   void ChangeModes();
-  // A user who has servers drained, returned, and tablets rebalanced.
+  // A user who has servers drained, fenced, returned, and tablets rebalanced, and workers fenced.
   void MoveTablets();
+  void FenceWorker(int worker, bool fenced);
   void CountChange(const ModeSettings& settings, const absl::Status& status);
 
   // These run on the fiber of the walk.

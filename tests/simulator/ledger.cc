@@ -68,6 +68,7 @@ Counts Statistics::AllCounts() {
       {"pushes replayed by copies", &replayed},
       {"servers replaced", &replaced},
       {"servers fenced", &servers_fenced},
+      {"workers fenced", &workers_fenced},
       {"copies dispatched", &copies},
       {"evaluations beside training", &evaluations},
       {"runs at the bound of staleness", &most_stale},

@@ -416,8 +416,8 @@ class PsLife : public Life,
     if (unsent <= memory.most_answers()) answered_anyway_ = 0;
     CheckTerm("unsent answers", unsent, memory.most_answers(),
               most_answer_ * (1 + answered_anyway_));
-    // Copies have those of their primaries besides.
-    if (!cluster_->plan.replicas) {
+    // Copies have those of their primaries besides, also the copy of a tablet that moves.
+    if (!cluster_->plan.replicas && cluster_->plan.moves == 0) {
       CheckTerm("early gradients", early, memory.most_early(), most_early_ * (1 + early_anyway_));
     }
     CheckTerm("requests", requests_->there, memory.most_held_alone(), most_request_);
