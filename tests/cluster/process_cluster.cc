@@ -31,11 +31,12 @@ ProcessCluster::~ProcessCluster() {
 absl::Status ProcessCluster::Start(TaskRole role, int index, const TaskFlags& flags) {
   Process& process = processes_[{role, index}];
   if (IsAlive(process)) return AlreadyExists("{}:{} runs already", TaskRoleName(role), index);
+  const std::string& other_dir = program_dirs_[{role, index}];
   ChildProcessOptions options;
   options.argv = Arguments(role, index, flags);
   options.argv.insert(
       options.argv.begin(),
-      fmt::format("{}/cohort-{}", binary_dir_,
+      fmt::format("{}/cohort-{}", other_dir.empty() ? binary_dir_ : other_dir,
                   role == TaskRole::kWorker && options_.replicas ? "replica" : TaskRoleName(role)));
   options.inherit_environment = false;
   options.environment = {{"TF_CONFIG", TfConfig(role, index)},

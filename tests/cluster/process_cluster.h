@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "common/base/unique_fd.h"
 #include "common/os/child_process.h"
@@ -23,6 +24,10 @@ class ProcessCluster : public MiniCluster {
   absl::Status Kill(TaskRole role, int index) override;
   bool Running(TaskRole role, int index) override;
 
+  // The task's next start takes its program from this directory. "": that of the build tree.
+  void UsePrograms(TaskRole role, int index, std::string directory) {
+    program_dirs_[{role, index}] = std::move(directory);
+  }
   // Sends a signal to a running task.
   absl::Status Signal(TaskRole role, int index, int signal);
   pid_t pid(TaskRole role, int index) const { return processes_.at({role, index}).child->pid(); }
@@ -39,6 +44,7 @@ class ProcessCluster : public MiniCluster {
   static bool IsAlive(const Process& process);
 
   std::string binary_dir_;
+  std::map<Key, std::string> program_dirs_;  // by UsePrograms
   std::map<Key, Process> processes_;
 };
 

@@ -13,7 +13,8 @@ import tempfile
 import source_tree
 
 # Their tests run the programs, which no #include shows.
-RUNS_PROGRAMS = ["deploy/launcher", "tests/bad_input", "tests/cluster", "tests/examples", "tests/python"]
+RUNS_PROGRAMS = ["deploy/launcher", "tests/bad_input", "tests/cluster", "tests/examples", "tests/python",
+                 "tests/upgrade"]
 PROGRAMS = ["chief", "deploy/examples/custom_loop", "deploy/in_process", "deploy/launcher", "evaluator", "ps_server",
             "worker"]
 # Their tests read every file.
