@@ -6,7 +6,7 @@ import sys
 
 # What tests in Python start.
 PROGRAMS = ["cohort", "cohort-chief", "cohort-custom-loop", "cohort-evaluator", "cohort-in-process", "cohort-ps", "cohort-worker",
-            "checkpoint_sample"]
+            "checkpoint_sample", "check_apply_logs"]
 
 
 def main():
