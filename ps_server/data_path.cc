@@ -100,6 +100,7 @@ void DataPath::HandlePushes(const RequestView& request, DataPathScratch* scratch
   for (const PushSectionView& section : request.push_sections) {
     Push(request, section, tablets.get(), device, scratch, header, marks);
   }
+  marks->Flush();
 }
 
 void DataPath::WriteLog(std::string* lines) {

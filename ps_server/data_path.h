@@ -75,6 +75,10 @@ class CopyMarks {
     marks_.emplace_back(std::move(log), end);
   }
   void Clear() { marks_.clear(); }
+  // Sends copies what they lack. No lock may be held.
+  void Flush() {
+    for (const auto& [log, number] : marks_) log->Flush();
+  }
   CopyLog::Answer MayAnswer() const {
     CopyLog::Answer all = CopyLog::Answer::kMay;
     for (const auto& [log, number] : marks_) all = std::max(all, log->MayAnswer(number));
@@ -106,8 +110,8 @@ class DataPath {
               v1::PushPullResponseHeader* header, std::vector<PayloadSlice>* payload,
               const DeviceParts* device = nullptr);
 
-  // The parts of Handle. `marks`: the answer may go when they are reached. Behind them, before it
-  // goes, WriteLog.
+  // The parts of Handle. `marks`: the answer may go when they are reached; what they wait for is
+  // sent. Behind them, before it goes, WriteLog.
   void HandlePushes(const RequestView& request, DataPathScratch* scratch,
                     v1::PushPullResponseHeader* header, CopyMarks* marks,
                     const DeviceParts* device = nullptr);

@@ -35,9 +35,7 @@ ParameterServer::ParameterServer(Options options)
       service_({.max_held_bytes = ServerMemory(memory_bytes_).most_held(),
                 .max_superseded_bytes = ServerMemory(memory_bytes_).most_answers(),
                 .incarnation = options_.incarnation}),
-      copy_streams_({.security = options_.security,
-                     .transport = {.http2_frame_bytes = kPushPullHttp2FrameBytes}},
-                    options_.host_id),
+      copy_streams_(options_.security, options_.host_id),
       apply_pool_(options_.threads, "apply"),
       served_(&options_, &clock_, &registry_) {
   registry_.AddCallback("cohort_ps_held_bytes",
@@ -129,7 +127,7 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(Options 
   environment.log = server->options_.log;
   environment.apply_log = server->apply_log_.get();
   environment.sink = &server->service_;
-  environment.copies = &server->copy_streams_;
+  if (!server->options_.listen.empty()) environment.copies = &server->copy_streams_;
   environment.background = [s = server.get()](std::function<void()> function) {
     s->background_.Post(std::move(function));
   };
@@ -145,7 +143,6 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(Options 
   };
   environment.figures = [s = server.get()] { return s->Figures(); };
   server->core_ = std::make_unique<PsCore>(server->CoreOptions(), std::move(environment));
-  server->copy_streams_.SetCopies(server->core_->copies());
   server->core_->memory()->answers()->OnSent([s = server.get()] { s->ReleaseLater(); });
   server->local_ = std::make_shared<LocalRequests>(server->core_->data_path());
   if (server->options_.local_servers != nullptr) {
@@ -153,6 +150,7 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(Options 
                                         server->local_);
   }
   COHORT_RETURN_IF_ERROR(server->Listen());
+  server->copy_streams_.Start(server->core_->copies(), server->served_.loops());
   return server;
 }
 
@@ -180,7 +178,7 @@ absl::Status ParameterServer::Listen() {
 ParameterServer::~ParameterServer() {
   if (options_.local_servers != nullptr) options_.local_servers->Remove(options_.incarnation);
   if (local_ != nullptr) local_->End();
-  copy_streams_.Stop();
+  copy_streams_.Stop();  // before the loops end
   if (core_ != nullptr) {
     core_->memory()->answers()->OnSent(nullptr);
     core_->DropSnapshots();  // the close of a step may wait for one

@@ -52,11 +52,8 @@ PsCore::PsCore(const Options& options, Environment environment)
               {.clock = env_.clock,
                .pool = pool_.get(),
                .transport = env_.copies,
-               .released =
-                   [this] {
-                     if (copied_posted_.exchange(true)) return;
-                     env_.tablet_work([this] { OnCopied(); });
-                   },
+               .acknowledged = [this] { OnAcknowledged(); },
+               .ended = [this] { PostCopied(); },
                .complete =
                    [this](const CopyLog& log) {
                      const v1::TabletHome home = HomeOf(log.tablet(), log.term(), 0);
@@ -411,6 +408,7 @@ void PsCore::OnCloseStep(const Asker& asker, const v1::CloseStep& close) {
     MutexLock lock(&mu_);
     if (closed.ok()) {
       closing_.push_back(std::move(closing));
+      closing_waits_ = true;  // before the look at what copies have
       AnswerClosed();
     } else if (!absl::IsAborted(closed)) {
       env_.log->Failure(LogLevel::kError, "step_not_closed", closed);
@@ -430,6 +428,7 @@ void PsCore::AnswerClosed() {
     Answer(closing.asker, &message);
     return true;
   });
+  closing_waits_ = !closing_.empty();
 }
 
 void PsCore::OnLearningRates(const Asker& asker, const v1::LearningRates& rates) {
@@ -465,6 +464,17 @@ void PsCore::OnTakeHomes(const Asker& asker, const v1::TakeHomes& take) {
     }
   }
   if (env_.on_step_open) env_.on_step_open();
+}
+
+// A close may have to wait for the lock, which others hold for long.
+void PsCore::OnAcknowledged() {
+  if (closing_waits_) return PostCopied();
+  if (env_.on_step_open) env_.on_step_open();
+}
+
+void PsCore::PostCopied() {
+  if (copied_posted_.exchange(true)) return;
+  env_.tablet_work([this] { OnCopied(); });
 }
 
 void PsCore::OnCopied() {

@@ -91,8 +91,9 @@ class PsCore {
     std::function<void(std::function<void()>)> background;
     // Like `background`, for short work on tablets, in the order of the chief's messages.
     std::function<void(std::function<void()>)> tablet_work;
-    // Called in `tablet_work` when requests that waited for a step (DataPath::MustWait) may have an
-    // answer now. May be null.
+    // Called without a lock when requests that waited for a step (DataPath::MustWait) or for a copy
+    // may have an answer now: in `tablet_work`, or on the thread of the stream to the copy. May be
+    // null.
     std::function<void()> on_step_open;
     // Called with the lock held when the chief ends the job.
     std::function<void(bool job_finished, const std::string& reason)> on_shutdown;
@@ -177,8 +178,12 @@ class PsCore {
   void OnTakeHomes(const Asker& asker, const v1::TakeHomes& take);
   void OnMakeCopy(const Asker& asker, const v1::AssignTablets& assign);
   void OnCopyComplete(const v1::TabletHome& home);
-  // Copies have acknowledged entries: answers that waited for them may go.
+  // Copies have acknowledged entries: answers that waited for them may go. On the thread of the
+  // stream.
+  void OnAcknowledged();
+  // The same in `tablet_work`, and for closes too.
   void OnCopied();
+  void PostCopied();
   void OnCopyLost(const v1::TabletHome& home, const absl::Status& why);
   // Acknowledges the closes that copies have, too.
   void AnswerClosed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -236,6 +241,7 @@ class PsCore {
     std::string log_lines;
   };
   std::vector<Closing> closing_ ABSL_GUARDED_BY(mu_);
+  std::atomic<bool> closing_waits_{false};     // closing_ has some. Written under mu_
   bool reports_ ABSL_GUARDED_BY(mu_) = false;  // the chief's version takes them
   std::atomic<uint64_t> build_{0};             // the newest; older ones end. Written under mu_
   std::string building_ ABSL_GUARDED_BY(mu_);  // what the newest assignment waits for; "": nothing

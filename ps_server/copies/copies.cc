@@ -12,40 +12,38 @@ namespace cohort {
 std::shared_ptr<CopyLog> Copies::LogFor(const v1::TabletHome& home, uint64_t timeline) {
   if (env_.transport == nullptr) return nullptr;
   MutexLock lock(&mu_);
-  for (const auto& [number, link] : links_) {
+  for (const auto& [stream, link] : links_) {
     const bool same = link->log->tablet() == home.tablet() && link->log->term() == home.term() &&
                       link->log->timeline() == timeline && !link->log->ended() &&
                       link->to.incarnation() == home.copy_route().incarnation();
     if (same) return link->log;
   }
   auto link = std::make_shared<Link>();
-  link->transport = env_.transport;
-  link->number = next_++;
   link->to = home.copy_route();
-  link->log = std::make_shared<CopyLog>(
-      home.tablet(), timeline, home.term(), home.filling(), env_.pool,
-      CopyLog::Callbacks{.released = env_.released, .complete = env_.complete}, options_.faults);
+  link->log = std::make_shared<CopyLog>(home.tablet(), timeline, home.term(), home.filling(),
+                                        CopyLog::Options{.pool = env_.pool,
+                                                         .ended = env_.ended,
+                                                         .complete = env_.complete,
+                                                         .faults = options_.faults});
   link->tried = link->moved = env_.clock->Now();
-  links_[link->number] = link;
-  env_.transport->Open(link->number, link->to);
+  const uint64_t stream = next_++;
+  links_[stream] = link;
+  env_.transport->Open(stream, link->to);
   return link->log;
 }
 
 void Copies::Keep(const std::vector<std::shared_ptr<CopyLog>>& logs) {
-  std::vector<std::shared_ptr<Link>> ended;
+  std::map<uint64_t, std::shared_ptr<Link>> ended;
   {
     MutexLock lock(&mu_);
     for (auto it = links_.begin(); it != links_.end();) {
-      if (std::ranges::find(logs, it->second->log) != logs.end()) {
-        ++it;
-        continue;
-      }
-      ended.push_back(it->second);
-      it = links_.erase(it);
+      const bool kept = std::ranges::find(logs, it->second->log) != logs.end();
+      const auto link = it++;
+      if (!kept) ended.insert(links_.extract(link));
     }
   }
-  for (const auto& link : ended) {
-    env_.transport->Close(link->number);
+  for (const auto& [stream, link] : ended) {
+    env_.transport->Close(stream);
     link->log->Void();
   }
 }
@@ -63,7 +61,7 @@ void Copies::OnOpen(uint64_t stream) {
     MutexLock lock(&mu_);
     link->open = true;
   }
-  link->log->OnOpen(link.get());
+  link->log->OnOpen(std::make_shared<Sink>(env_.transport, stream));
 }
 
 void Copies::OnClosed(uint64_t stream, const absl::Status& why) {
@@ -85,7 +83,13 @@ void Copies::OnAck(uint64_t stream, const v1::CopyAck& ack) {
     link->moved = env_.clock->Now();
     if (!failed.ok()) Lose(link.get(), failed);
   }
-  if (failed.ok()) link->log->OnAck(ack.number(), ack.state());
+  if (!failed.ok()) return;
+  link->log->OnAck(ack.number(), ack.state());
+  env_.acknowledged();
+}
+
+void Copies::Flush(uint64_t stream) {
+  if (const std::shared_ptr<Link> link = Find(stream)) link->log->Flush();
 }
 
 void Copies::Lose(Link* link, const absl::Status& why) {
@@ -94,11 +98,16 @@ void Copies::Lose(Link* link, const absl::Status& why) {
 }
 
 void Copies::Tick() {
-  std::vector<std::shared_ptr<Link>> again;
+  struct Again {
+    uint64_t ended = 0;
+    uint64_t begun = 0;
+    v1::PsRoute to;
+  };
+  std::vector<Again> again;
   {
     MutexLock lock(&mu_);
     const TimePoint now = env_.clock->Now();
-    for (const auto& [number, link] : links_) {
+    for (const auto& [stream, link] : links_) {
       if (link->log->idle() && link->open) {
         link->moved = now;
         link->told = false;
@@ -112,19 +121,24 @@ void Copies::Tick() {
       }
       if (link->open || now - link->tried < options_.retry) continue;
       link->tried = now;
-      again.push_back(link);
+      again.push_back({.ended = stream, .begun = next_++, .to = link->to});
+    }
+    for (const Again& each : again) {
+      auto node = links_.extract(each.ended);
+      node.key() = each.begun;
+      links_.insert(std::move(node));
     }
   }
-  for (const auto& link : again) {
-    env_.transport->Close(link->number);
-    env_.transport->Open(link->number, link->to);
+  for (const Again& each : again) {
+    env_.transport->Close(each.ended);
+    env_.transport->Open(each.begun, each.to);
   }
 }
 
 size_t Copies::held_bytes() const {
   MutexLock lock(&mu_);
   size_t bytes = 0;
-  for (const auto& [number, link] : links_) bytes += link->log->held_bytes();
+  for (const auto& [stream, link] : links_) bytes += link->log->held_bytes();
   return bytes;
 }
 

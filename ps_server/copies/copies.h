@@ -17,19 +17,22 @@
 
 namespace cohort {
 
-// Streams to the servers that keep copies, by number. Open, Send and Close do not wait.
+// Streams to the servers that keep copies, by number. No call waits.
 class CopyTransport {
  public:
   virtual ~CopyTransport() = default;
   // Opens the stream. Copies::OnOpen or OnClosed follows, not during the call.
   virtual void Open(uint64_t stream, const v1::PsRoute& to) = 0;
+  // Does nothing if the stream has ended.
   virtual void Send(uint64_t stream, const std::shared_ptr<const CopyLogEntry>& entry) = 0;
+  // Copies::Flush follows, not during the call.
+  virtual void FlushSoon(uint64_t stream) = 0;
   // After the return, no call for this stream comes.
   virtual void Close(uint64_t stream) = 0;
 };
 
 // The logs of the tablets for which this server answers, and their streams. A stream that ends is
-// opened again; what the copy has not acknowledged is sent again. Thread-safe.
+// followed by another one; what the copy has not acknowledged is sent again. Thread-safe.
 class Copies {
  public:
   struct Options {
@@ -42,7 +45,10 @@ class Copies {
     const Clock* clock = nullptr;
     BufferPool* pool = nullptr;
     CopyTransport* transport = nullptr;  // null: this server cannot have copies elsewhere
-    std::function<void()> released;      // answers that waited for a copy may go
+    // Answers that waited for a copy may go. `acknowledged` is called on the thread of the stream,
+    // without a lock; `ended`, because there is no copy any more, with locks of others held.
+    std::function<void()> acknowledged;
+    std::function<void()> ended;
     std::function<void(const CopyLog& log)> complete;  // a copy that was filling is complete
     std::function<void(const CopyLog& log, const absl::Status& why)> lost;  // the copy is
   };
@@ -59,18 +65,25 @@ class Copies {
   void OnOpen(uint64_t stream);
   void OnClosed(uint64_t stream, const absl::Status& why);
   void OnAck(uint64_t stream, const v1::CopyAck& ack);
+  // Sends what the log of this stream has to send.
+  void Flush(uint64_t stream);
   // To be called several times a second.
   void Tick();
   // Bytes that copies have not acknowledged.
   size_t held_bytes() const;
 
  private:
-  struct Link : CopySink {
+  // One stream. What is sent there once it has ended does not get into the next one.
+  struct Sink : CopySink {
+    Sink(CopyTransport* transport, uint64_t stream) : transport(transport), stream(stream) {}
     void Send(const std::shared_ptr<const CopyLogEntry>& entry) override {
-      transport->Send(number, entry);
+      transport->Send(stream, entry);
     }
-    CopyTransport* transport = nullptr;
-    uint64_t number = 0;
+    void FlushSoon() override { transport->FlushSoon(stream); }
+    CopyTransport* const transport;
+    const uint64_t stream;
+  };
+  struct Link {
     v1::PsRoute to;
     std::shared_ptr<CopyLog> log;
     // Guarded by Copies::mu_.
@@ -88,6 +101,7 @@ class Copies {
   const Environment env_;
   mutable Mutex mu_;
   uint64_t next_ ABSL_GUARDED_BY(mu_) = 1;
+  // By stream. It has another number each time that it is opened.
   std::map<uint64_t, std::shared_ptr<Link>> links_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -16,6 +16,8 @@ constexpr size_t kMostPieceBytes = size_t{8} << 20;
 constexpr size_t kMostFillBytes = size_t{256} << 20;
 // A copy with at most as many entries to do is close behind: answers wait for it from then on.
 constexpr size_t kCloseBehind = 64;
+// An entry with as many bytes is sent while the tablet applies it.
+constexpr size_t kLargeBytes = size_t{1} << 20;
 
 BufferRef CopyOf(BufferPool* pool, std::span<const uint8_t> bytes) {
   BufferRef copy = pool->Allocate(bytes.size());
@@ -51,14 +53,11 @@ void AddEntry(const PushEntryView& view, BufferPool* pool, v1::PushSection* sect
 
 }  // namespace
 
-CopyLog::CopyLog(uint32_t tablet, uint64_t timeline, uint64_t term, bool fills, BufferPool* pool,
-                 Callbacks callbacks, const CopyFaults& faults)
+CopyLog::CopyLog(uint32_t tablet, uint64_t timeline, uint64_t term, bool fills, Options options)
     : tablet_(tablet),
       timeline_(timeline),
       term_(term),
-      pool_(pool),
-      callbacks_(std::move(callbacks)),
-      faults_(faults),
+      options_(std::move(options)),
       fills_(fills),
       begun_(!fills) {}
 
@@ -69,26 +68,47 @@ void CopyLog::OnBegin(TabletSnapshot state, uint64_t open_step, uint64_t step_tr
   if (ended_.has_value() || begun_) return;
   begun_ = true;
   auto* const ids = state.cut->mutable_applied()->mutable_applied();
-  if (faults_.fill_forgets_an_id && !ids->empty()) ids->RemoveLast();
-  state_ = std::make_unique<StatePieces>(std::move(state), open_step, step_try, close_, pool_);
-  SendState();
+  if (options_.faults.fill_forgets_an_id && !ids->empty()) ids->RemoveLast();
+  state_ =
+      std::make_unique<StatePieces>(std::move(state), open_step, step_try, close_, options_.pool);
+  if (sink_ != nullptr) sink_->FlushSoon();
 }
 
-void CopyLog::SendState() {
-  while (sink_ != nullptr && state_ != nullptr && piece_bytes_ < kMostPieceBytes) {
-    const std::shared_ptr<CopyLogEntry> piece = state_->Next();
-    if (piece == nullptr) {
-      state_ = nullptr;
-      for (const auto& entry : entries_) sink_->Send(entry);
-      return;
-    }
-    piece->entry.set_tablet(tablet_);
-    piece->entry.set_timeline(timeline_);
-    piece->entry.set_term(term_);
-    piece->entry.mutable_state()->set_number(++sent_pieces_);
-    pieces_.push_back(piece->bytes);
-    piece_bytes_ += piece->bytes;
-    sink_->Send(piece);
+std::shared_ptr<const CopyLogEntry> CopyLog::NextPiece() {
+  if (piece_bytes_ >= kMostPieceBytes) return nullptr;
+  std::shared_ptr<CopyLogEntry> piece = state_->Next();
+  piece->entry.set_tablet(tablet_);
+  piece->entry.set_timeline(timeline_);
+  piece->entry.set_term(term_);
+  piece->entry.mutable_state()->set_number(++sent_pieces_);
+  pieces_.push_back(piece->bytes);
+  piece_bytes_ += piece->bytes;
+  if (piece->entry.state().has_cut()) state_ = nullptr;  // the last one
+  return piece;
+}
+
+std::shared_ptr<const CopyLogEntry> CopyLog::Next() {
+  if (sink_ == nullptr || !begun_) return nullptr;
+  if (state_ != nullptr) return NextPiece();
+  return sent_ < entries_.size() ? entries_[sent_++] : nullptr;
+}
+
+void CopyLog::Flush() {
+  std::shared_ptr<const CopyLogEntry> entry;
+  std::shared_ptr<CopySink> sink;
+  {
+    MutexLock lock(&mu_);
+    if (sending_) return;
+    entry = Next();
+    sink = sink_;
+    sending_ = entry != nullptr;
+  }
+  while (entry != nullptr) {
+    sink->Send(entry);
+    MutexLock lock(&mu_);
+    entry = Next();
+    sink = sink_;
+    sending_ = entry != nullptr;
   }
 }
 
@@ -104,7 +124,7 @@ bool CopyLog::is_complete() const {
 
 void CopyLog::OnPush(uint64_t watermark, const PushHeaderView& header,
                      const PushSectionView& view) {
-  if (faults_.loses_staged && header.step.sync() && header.step.index % 2 == 1) return;
+  if (options_.faults.loses_staged && header.step.sync() && header.step.index % 2 == 1) return;
   auto entry = std::make_shared<CopyLogEntry>();
   entry->entry.set_watermark(watermark);
   entry->entry.set_push(true);
@@ -121,7 +141,8 @@ void CopyLog::OnPush(uint64_t watermark, const PushHeaderView& header,
   section->set_tablet(view.tablet);
   section->set_term(term_);
   section->set_pulled_version(view.pulled_version);
-  for (const PushEntryView& each : view.entries) AddEntry(each, pool_, section, entry.get());
+  for (const PushEntryView& each : view.entries)
+    AddEntry(each, options_.pool, section, entry.get());
   for (const BufferRef& field : entry->payload) entry->bytes += field->size();
   Append(std::move(entry));
 }
@@ -150,14 +171,15 @@ void CopyLog::OnAbandon(uint64_t step, uint64_t step_try) {
 void CopyLog::Append(std::shared_ptr<CopyLogEntry> entry) {
   MutexLock lock(&mu_);
   if (ended_.has_value()) return;
-  if (faults_.fill_misses_entries && state_ != nullptr) return;
+  if (options_.faults.fill_misses_entries && state_ != nullptr) return;
   entry->entry.set_tablet(tablet_);
   entry->entry.set_timeline(timeline_);
   entry->entry.set_term(term_);
   entry->entry.set_number(++end_);
   bytes_ += entry->bytes;
+  const bool large = !entry->entry.push() || entry->bytes >= kLargeBytes;
   entries_.push_back(std::move(entry));
-  if (sink_ != nullptr && begun_ && state_ == nullptr) sink_->Send(entries_.back());
+  if (large && sink_ != nullptr) sink_->FlushSoon();
 }
 
 uint64_t CopyLog::end() const {
@@ -167,18 +189,19 @@ uint64_t CopyLog::end() const {
 
 CopyLog::Answer CopyLog::MayAnswer(uint64_t number) const {
   MutexLock lock(&mu_);
-  if (number <= acknowledged_ || faults_.answers_early) return Answer::kMay;
+  if (number <= acknowledged_ || options_.faults.answers_early) return Answer::kMay;
   if (!ended_.has_value() && fills_ && bytes_ <= kMostFillBytes) return Answer::kMay;
   return ended_.value_or(Answer::kWaits);
 }
 
-void CopyLog::OnOpen(CopySink* sink) {
-  MutexLock lock(&mu_);
-  if (ended_.has_value()) return;
-  sink_ = sink;
-  if (!begun_) return;
-  if (state_ != nullptr) return SendState();
-  for (const auto& entry : entries_) sink->Send(entry);
+void CopyLog::OnOpen(std::shared_ptr<CopySink> sink) {
+  {
+    MutexLock lock(&mu_);
+    if (ended_.has_value()) return;
+    sink_ = std::move(sink);
+    sent_ = 0;
+  }
+  Flush();
 }
 
 void CopyLog::OnClosed() {
@@ -194,11 +217,11 @@ void CopyLog::OnAck(uint64_t number, uint64_t state) {
       piece_bytes_ -= pieces_.front();
       pieces_.pop_front();
     }
-    SendState();
     if (number > acknowledged_ && number <= end_) acknowledged_ = number;
     while (!entries_.empty() && entries_.front()->entry.number() <= acknowledged_) {
       bytes_ -= entries_.front()->bytes;
       entries_.pop_front();
+      if (sent_ > 0) --sent_;
     }
     const bool has_state = begun_ && state_ == nullptr && pieces_.empty();
     if (fills_ && has_state && entries_.size() <= kCloseBehind) {
@@ -210,8 +233,8 @@ void CopyLog::OnAck(uint64_t number, uint64_t state) {
       complete = completed_ = !ended_.has_value();
     }
   }
-  callbacks_.released();
-  if (complete) callbacks_.complete(*this);
+  Flush();  // acknowledged pieces make room for others
+  if (complete) options_.complete(*this);
 }
 
 void CopyLog::End(Answer answer) {
@@ -221,11 +244,12 @@ void CopyLog::End(Answer answer) {
     ended_ = answer;
     sink_ = nullptr;
     entries_.clear();
+    sent_ = 0;
     bytes_ = 0;
     state_ = nullptr;
     pieces_.clear();
   }
-  callbacks_.released();
+  options_.ended();
 }
 
 bool CopyLog::ended() const {
@@ -235,7 +259,8 @@ bool CopyLog::ended() const {
 
 bool CopyLog::idle() const {
   MutexLock lock(&mu_);
-  return entries_.empty() && state_ == nullptr && pieces_.empty();
+  // Before it has the state, it does no entries; what is left of the state waits for this end.
+  return pieces_.empty() && (state_ != nullptr || entries_.empty());
 }
 
 size_t CopyLog::held_bytes() const {

@@ -35,11 +35,14 @@ struct CopyFaults {
   bool void_answers = false;         // a server whose tablet another one has answers what waited
 };
 
-// Carries entries to one copy, in their order. The calls must not wait, nor call the log back.
+// Carries entries to one copy, in their order.
 class CopySink {
  public:
   virtual ~CopySink() = default;
+  // Must not wait. Called by one thread at a time, without a lock.
   virtual void Send(const std::shared_ptr<const CopyLogEntry>& entry) = 0;
+  // Makes another thread call CopyLog::Flush soon. Called with locks held.
+  virtual void FlushSoon() = 0;
 };
 
 // What the primary of a tablet has done under its present term, as far as the copy has not
@@ -47,22 +50,26 @@ class CopySink {
 // log of a copy that has nothing yet *fills* it first: it begins with the tablet's state. Answers
 // do not wait for such a copy until it is close behind.
 //
-//   following ─ OnOpen: all entries are sent ─► entries are sent as they come ─ OnClosed ─► following
+//   following ─ OnOpen: all entries are sent ─► entries are sent by Flush ─ OnClosed ─► following
 //       ├───────── Stop: the tablet has no copy any more; nothing waits for one ─► stopped
 //       └───────── Void: another server answers for the tablet, this one never again ─► void
+//
+// Entries are sent without a lock, by one thread at a time: it also sends what others append
+// meanwhile. Small ones are sent by the thread that has pushed, behind its push. What takes long is
+// sent by another thread, so that the copy does it at the same time.
 //
 // Thread-safe. Lock order: a tablet's lock is taken before the log's.
 class CopyLog : public TabletLog {
  public:
-  // `pool` outlives the log. `released`: called without the lock when answers that waited may go.
-  // `complete`: the same when answers wait for a copy that was filling, which has all that others
-  // know.
-  struct Callbacks {
-    std::function<void()> released;
+  struct Options {
+    BufferPool* pool = nullptr;  // outlives the log
+    // The log has ended, so that answers that waited may go. Called with locks of others held.
+    std::function<void()> ended;
+    // Answers wait from now on for a copy that was filling, which has all that others know.
     std::function<void(const CopyLog& log)> complete;
+    CopyFaults faults;
   };
-  CopyLog(uint32_t tablet, uint64_t timeline, uint64_t term, bool fills, BufferPool* pool,
-          Callbacks callbacks, const CopyFaults& faults = {});
+  CopyLog(uint32_t tablet, uint64_t timeline, uint64_t term, bool fills, Options options);
   ~CopyLog() override;
 
   uint32_t tablet() const { return tablet_; }
@@ -80,7 +87,7 @@ class CopyLog : public TabletLog {
 
   // ---- for answers
   // True if the answer to a repeated push waits as that to a new one does.
-  bool holds_duplicates() const { return !faults_.duplicates_go; }
+  bool holds_duplicates() const { return !options_.faults.duplicates_go; }
   // The number of the newest entry.
   uint64_t end() const;
   // Whether an answer may go that tells of entries up to this one. kVoid: never.
@@ -88,11 +95,14 @@ class CopyLog : public TabletLog {
   Answer MayAnswer(uint64_t number) const;
 
   // ---- for the stream
-  // `sink` has opened a stream to the copy: sends what is not acknowledged, and then each entry as
-  // it comes, until OnClosed.
-  void OnOpen(CopySink* sink);
+  // `sink` has opened a stream to the copy: sends what is not acknowledged. Until OnClosed, what
+  // comes later is sent there.
+  void OnOpen(std::shared_ptr<CopySink> sink);
   void OnClosed();
-  // The copy has done all entries up to this one, and has these pieces of the state.
+  // Sends what is to be sent, unless another thread does. No lock may be held.
+  void Flush();
+  // The copy has done all entries up to this one, and has these pieces of the state. Answers may go
+  // then.
   void OnAck(uint64_t number, uint64_t state);
   // True while the copy has only a part of the state: a stream that ends then cannot continue.
   bool is_partial() const;
@@ -100,9 +110,9 @@ class CopyLog : public TabletLog {
   bool is_complete() const;
   void Stop() { End(Answer::kMay); }
   // Does nothing after Stop.
-  void Void() { End(faults_.void_answers ? Answer::kMay : Answer::kVoid); }
+  void Void() { End(options_.faults.void_answers ? Answer::kMay : Answer::kVoid); }
   bool ended() const;
-  // True if the copy has acknowledged everything.
+  // True if the copy has nothing to acknowledge.
   bool idle() const;
   // Bytes of payload that are not acknowledged.
   size_t held_bytes() const;
@@ -110,18 +120,19 @@ class CopyLog : public TabletLog {
  private:
   void Append(std::shared_ptr<CopyLogEntry> entry);
   void End(Answer answer);
-  // Sends pieces of the state, and behind the last one the entries that wait for it.
-  void SendState() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // What is to be sent next; null: nothing now. Pieces of the state come before the entries.
+  std::shared_ptr<const CopyLogEntry> Next() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::shared_ptr<const CopyLogEntry> NextPiece() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const uint32_t tablet_;
   const uint64_t timeline_;
   const uint64_t term_;
-  BufferPool* const pool_;
-  const Callbacks callbacks_;
-  const CopyFaults faults_;
+  const Options options_;
   mutable Mutex mu_;
-  CopySink* sink_ ABSL_GUARDED_BY(mu_) = nullptr;  // null: no stream is open
+  std::shared_ptr<CopySink> sink_ ABSL_GUARDED_BY(mu_);  // null: no stream is open
+  bool sending_ ABSL_GUARDED_BY(mu_) = false;            // a thread is in Flush
   std::deque<std::shared_ptr<const CopyLogEntry>> entries_ ABSL_GUARDED_BY(mu_);
+  size_t sent_ ABSL_GUARDED_BY(mu_) = 0;  // entries on this stream
   uint64_t end_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t acknowledged_ ABSL_GUARDED_BY(mu_) = 0;
   size_t bytes_ ABSL_GUARDED_BY(mu_) = 0;

@@ -13,8 +13,9 @@ namespace cohort {
 
 // Reads the log of a primary, whose tablet has its copy here, and replays it as it comes:
 //
-//   a frame CopyEntry, and perhaps frames of a PushPullRequest with its payload ─► PsCore ─► CopyAck
+//   frames PushPullRequest ─► CopyEntry, and the push or the piece of a state ─► PsCore ─► CopyAck
 //
+// The entry is field 3 of its first message, or, without a payload of its own, the only payload.
 // Calls come on the thread that polls the stream, so an entry is done before the next one is read.
 class CopyReceiver : public StreamHandler {
  public:
@@ -26,13 +27,14 @@ class CopyReceiver : public StreamHandler {
   void OnClosed(const absl::Status&) override {}
 
  private:
-  absl::Status ReadPush(Frame frame);
-  void ReadState(Frame frame);
+  absl::Status ReadEntry(const RequestMessage& message);
+  absl::Status ReadPush(RequestMessage* message);
+  absl::Status ReadState(const RequestMessage& message);
 
   PsCore* const core_;
   const std::shared_ptr<Stream> stream_;
   v1::CopyEntry entry_;
-  bool reads_payload_ = false;  // the payload of entry_ follows
+  bool more_ = false;  // messages of entry_ follow
   v1::PushPullHeader header_;
   RequestMessages messages_;
   RequestAssembler assembler_;

@@ -12,14 +12,24 @@ namespace {
 // Payload of one message; a larger push is cut between its entries.
 constexpr size_t kMessageBytes = size_t{2} << 20;
 
+StreamClient::Options OptionsOf(std::shared_ptr<const Security> security) {
+  StreamClient::Options options;
+  options.security = std::move(security);
+  options.transport.http2_frame_bytes = kPushPullHttp2FrameBytes;
+  options.transport.AwaitBusyServer();  // Copies notices a copy that is silent
+  return options;
+}
+
 }  // namespace
 
 // One stream. Its calls come on the thread of the loop, where Open runs, too: none comes before it
 // returns.
 class CopyStreams::Link : public StreamHandler {
  public:
-  Link(CopyStreams* owner, uint64_t number)
-      : owner_(owner), number_(number), encoder_(&owner->counters_) {}
+  Link(CopyStreams* owner, uint64_t number, CompletionLoop* loop)
+      : owner_(owner), number_(number), loop_(loop), encoder_(&owner->counters_) {}
+
+  CompletionLoop* loop() const { return loop_; }
 
   // Does nothing after Abort.
   absl::Status Open(const v1::PsRoute& to, std::shared_ptr<Link> self) {
@@ -41,7 +51,7 @@ class CopyStreams::Link : public StreamHandler {
     open.metadata[kPsIncarnationKey] = IncarnationText(to.incarnation());
     if (silent()) return absl::OkStatus();
     self_ = std::move(self);
-    std::shared_ptr<Stream> stream = client_->Open(kCopyMethod, this, &owner_->loop_, open);
+    std::shared_ptr<Stream> stream = client_->Open(kCopyMethod, this, loop_, open);
     {
       MutexLock lock(&mu_);
       stream_ = stream;
@@ -50,17 +60,24 @@ class CopyStreams::Link : public StreamHandler {
     return absl::OkStatus();
   }
 
+  // One frame for a usual entry: each frame costs a call of the system, and wakes threads of both
+  // ends.
   void Send(const CopyLogEntry& entry) {
-    stream_->Send(SerializeToFrame(entry.entry));
-    if (!entry.entry.push()) {
-      if (entry.payload.empty()) return;
-      for (const BufferRef& field : entry.payload) {
-        encoder_.BeginPayload();
-        encoder_.Append(field, 0, field->size());
-      }
-      stream_->Send(encoder_.Finish(v1::PushPullHeader()));
-      return;
+    if (entry.entry.push()) return SendPush(entry);
+    if (entry.payload.empty()) {
+      v1::PushPullRequest request;
+      request.add_payload(entry.entry.SerializeAsString());
+      return stream_->Send(SerializeToFrame(request));
     }
+    for (const BufferRef& field : entry.payload) {
+      encoder_.BeginPayload();
+      encoder_.Append(field, 0, field->size());
+    }
+    stream_->Send(encoder_.Finish(v1::PushPullHeader(), &entry.entry));
+  }
+
+  void SendPush(const CopyLogEntry& entry) {
+    const v1::CopyEntry* head = &entry.entry;  // in the first message
     const v1::PushPart& push = entry.push.push();
     v1::PushPullHeader header = entry.push;
     v1::PushSection* const section = header.mutable_push()->mutable_sections(0);
@@ -71,7 +88,7 @@ class CopyStreams::Link : public StreamHandler {
     for (int i = 0; i < entries.size(); ++i) {
       if (bytes >= kMessageBytes) {
         header.set_more(true);
-        stream_->Send(encoder_.Finish(header));
+        stream_->Send(encoder_.Finish(header, std::exchange(head, nullptr)));
         section->clear_entries();
         bytes = 0;
       }
@@ -85,7 +102,7 @@ class CopyStreams::Link : public StreamHandler {
       }
     }
     header.set_more(false);
-    stream_->Send(encoder_.Finish(header));
+    stream_->Send(encoder_.Finish(header, head));
   }
 
   void Abort() {
@@ -120,17 +137,13 @@ class CopyStreams::Link : public StreamHandler {
   template <typename Call>
   void Tell(const Call& call) {
     if (silent()) return;
-    Copies* copies = nullptr;
-    {
-      MutexLock lock(&owner_->mu_);
-      copies = owner_->copies_;
-    }
-    if (copies != nullptr) call(copies);
+    if (Copies* const copies = owner_->copies()) call(copies);
   }
 
   CopyStreams* const owner_;
   const uint64_t number_;
-  PushPullEncoder encoder_;  // guarded by the lock of the log, under which Send is called
+  CompletionLoop* const loop_;
+  PushPullEncoder encoder_;  // used by Send, which one thread at a time calls
   std::unique_ptr<StreamClient> client_;
   std::shared_ptr<Stream> stream_;  // Open sets it, under mu_; Send is called after that
   std::shared_ptr<Link> self_;      // until OnClosed
@@ -138,14 +151,15 @@ class CopyStreams::Link : public StreamHandler {
   bool silent_ ABSL_GUARDED_BY(mu_) = false;
 };
 
-CopyStreams::CopyStreams(StreamClient::Options options, std::string host_id)
-    : options_(std::move(options)), host_id_(std::move(host_id)) {}
+CopyStreams::CopyStreams(std::shared_ptr<const Security> security, std::string host_id)
+    : options_(OptionsOf(std::move(security))), host_id_(std::move(host_id)) {}
 
 CopyStreams::~CopyStreams() { Stop(); }
 
-void CopyStreams::SetCopies(Copies* copies) {
+void CopyStreams::Start(Copies* copies, std::vector<CompletionLoop*> loops) {
   MutexLock lock(&mu_);
   copies_ = copies;
+  loops_ = std::move(loops);
 }
 
 void CopyStreams::Stop() {
@@ -153,10 +167,15 @@ void CopyStreams::Stop() {
   {
     MutexLock lock(&mu_);
     copies_ = nullptr;
+    loops_.clear();
     links.swap(links_);
   }
   for (const auto& [number, link] : links) link->Abort();
-  loop_.Shutdown();
+}
+
+Copies* CopyStreams::copies() const {
+  MutexLock lock(&mu_);
+  return copies_;
 }
 
 std::shared_ptr<CopyStreams::Link> CopyStreams::Find(uint64_t stream) const {
@@ -166,27 +185,30 @@ std::shared_ptr<CopyStreams::Link> CopyStreams::Find(uint64_t stream) const {
 }
 
 void CopyStreams::Open(uint64_t stream, const v1::PsRoute& to) {
-  auto link = std::make_shared<Link>(this, stream);
+  std::shared_ptr<Link> link;
   {
     MutexLock lock(&mu_);
-    if (copies_ == nullptr) return;
-    if (!std::exchange(started_, true)) loop_.Start("copies");
+    if (loops_.empty()) return;  // Copies tries again
+    link = std::make_shared<Link>(this, stream, loops_[stream % loops_.size()]);
     links_[stream] = link;
   }
-  loop_.Post([this, stream, link, to] {
+  link->loop()->Post([this, stream, link, to] {
     const absl::Status opened = link->Open(to, link);
     if (opened.ok()) return;
-    Copies* copies = nullptr;
-    {
-      MutexLock lock(&mu_);
-      copies = copies_;
-    }
-    if (copies != nullptr) copies->OnClosed(stream, opened);
+    if (Copies* const told = copies()) told->OnClosed(stream, opened);
   });
 }
 
 void CopyStreams::Send(uint64_t stream, const std::shared_ptr<const CopyLogEntry>& entry) {
   if (const std::shared_ptr<Link> link = Find(stream)) link->Send(*entry);
+}
+
+void CopyStreams::FlushSoon(uint64_t stream) {
+  const std::shared_ptr<Link> link = Find(stream);
+  if (link == nullptr) return;
+  link->loop()->Post([this, stream] {
+    if (Copies* const told = copies()) told->Flush(stream);
+  });
 }
 
 void CopyStreams::Close(uint64_t stream) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/base/mutex.h"
 #include "common/rpc/push_pull/push_pull_codec.h"
@@ -16,35 +17,38 @@ namespace cohort {
 
 inline constexpr char kCopyMethod[] = "/cohort.v1.ParameterServer/Copy";
 
-// Streams of gRPC to the servers that keep copies, which a thread of its own polls. Thread-safe.
+// Streams of gRPC to the servers that keep copies. Threads that serve requests poll them: the one
+// that has pushed finds the acknowledgement when it polls again, and no other one has to wake.
+// Thread-safe.
 class CopyStreams : public CopyTransport {
  public:
   // `host_id`: this host. A server with the same one is reached through its unix socket.
-  CopyStreams(StreamClient::Options options, std::string host_id);
+  CopyStreams(std::shared_ptr<const Security> security, std::string host_id);
   ~CopyStreams() override;
 
-  // `copies` hears of streams until Stop. To be called before the first Open, which starts the
-  // thread.
-  void SetCopies(Copies* copies);
-  // After the return, nobody is called.
+  // Before it, nothing is opened. `copies` hears of streams until Stop. `loops`: those of this
+  // server, which poll; they outlive Stop.
+  void Start(Copies* copies, std::vector<CompletionLoop*> loops);
+  // After the return, nobody is called, except by handlers that run now.
   void Stop();
 
   void Open(uint64_t stream, const v1::PsRoute& to) override;
   void Send(uint64_t stream, const std::shared_ptr<const CopyLogEntry>& entry) override;
+  void FlushSoon(uint64_t stream) override;
   void Close(uint64_t stream) override;
 
  private:
   class Link;
 
+  Copies* copies() const;
   std::shared_ptr<Link> Find(uint64_t stream) const;
 
   const StreamClient::Options options_;
   const std::string host_id_;
   CodecCounters counters_;
-  CompletionLoop loop_;
   mutable Mutex mu_;
   Copies* copies_ ABSL_GUARDED_BY(mu_) = nullptr;
-  bool started_ ABSL_GUARDED_BY(mu_) = false;  // the thread
+  std::vector<CompletionLoop*> loops_ ABSL_GUARDED_BY(mu_);
   std::map<uint64_t, std::shared_ptr<Link>> links_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -168,6 +168,9 @@ class PsLife : public Life,
     }
     link->second->Send(Stream::kDialler, std::move(message));
   }
+  void FlushSoon(uint64_t stream) override {
+    OnTablets([this, stream] { core_->copies()->Flush(stream); });
+  }
   void Close(uint64_t stream) override {
     const auto link = links_.find(stream);
     if (link == links_.end()) return;

@@ -261,6 +261,12 @@ StreamServer::~StreamServer() {
   Shutdown(Unavailable("the server has shut down"), std::chrono::milliseconds(500));
 }
 
+std::vector<CompletionLoop*> StreamServer::loops() const {
+  std::vector<CompletionLoop*> loops;
+  for (const auto& loop : impl_->loops_) loops.push_back(loop.get());
+  return loops;
+}
+
 std::vector<uint64_t> StreamServer::Turns() { return impl_->Turns(); }
 
 void StreamServer::SetServing(bool serving) { impl_->health_.SetServing(serving); }

@@ -65,6 +65,10 @@ class StreamServer {
   // The addresses that the server listens on, with the chosen ports, in the order of `listen`.
   const std::vector<std::string>& addresses() const { return addresses_; }
 
+  // The loops of the threads that serve methods other than those of control. Streams of clients may
+  // use them too, until Shutdown.
+  std::vector<CompletionLoop*> loops() const;
+
   // How often each thread has answered a call of this function, which asks it again: a number per
   // thread. That of a thread that hangs does not grow. Not thread-safe.
   std::vector<uint64_t> Turns();

@@ -114,6 +114,10 @@ absl::Status ServedTask::Listen(StreamServer::Options stream, std::vector<Served
 
 int ServedTask::admin_port() const { return admin_ == nullptr ? -1 : admin_->port(); }
 
+std::vector<CompletionLoop*> ServedTask::loops() const {
+  return server_ == nullptr ? std::vector<CompletionLoop*>() : server_->loops();
+}
+
 std::vector<uint64_t> ServedTask::Turns() const {
   return server_ == nullptr ? std::vector<uint64_t>() : server_->Turns();
 }

@@ -86,6 +86,8 @@ class ServedTask {
   int port() const { return server_ == nullptr ? -1 : server_->port(); }
   int admin_port() const;
   std::vector<uint64_t> Turns() const;
+  // See StreamServer::loops. None without addresses.
+  std::vector<CompletionLoop*> loops() const;
 
   // Logs the wait for the chief. Errors: those of WaitForChief.
   absl::Status Tick(bool chief_connected);
