@@ -98,6 +98,7 @@ PsCore::Options ParameterServer::CoreOptions() {
   options.chief_timeout = options_.chief_timeout;
   options.instruction_set = OptimizerInstructionSet();
   options.libraries = OptimizerLibraries();
+  options.copies.fill_bytes_per_second = options_.copy_bytes_per_second;
   options.shard.helpers = &apply_pool_;
   if (!options_.unix_socket.empty()) options.shard.allocate_run = SharedMemory::Allocate;
   return options;
@@ -292,6 +293,7 @@ absl::StatusOr<ParameterServer::Options> MakeServerOptions(const PsFlags& flags,
                           ChooseUnixSocket(flags, context, environment.runtime_dir));
   if (!options.unix_socket.empty()) options.listen.push_back("unix:" + options.unix_socket);
   options.apply_log = flags.apply_log;
+  options.copy_bytes_per_second = flags.copy_bytes_per_second;
   return options;
 }
 

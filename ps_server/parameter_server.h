@@ -33,7 +33,8 @@ struct PsFlags;
 class ParameterServer : public ServingTask {
  public:
   struct Options : ServedTaskOptions {
-    std::string apply_log;  // file; "": none
+    std::string apply_log;               // file; "": none
+    uint64_t copy_bytes_per_second = 0;  // that fill copies; 0: no limit
   };
   // Starts a server, which serves when this returns. Errors: those of StreamServer, AdminServer and
   // ApplyLog.

@@ -1,6 +1,7 @@
 #ifndef COHORT_PS_SERVER_PS_OPTIONS_H_
 #define COHORT_PS_SERVER_PS_OPTIONS_H_
 
+#include <cstdint>
 #include <string>
 
 #include "common/cluster/role_flags.h"
@@ -13,7 +14,8 @@ class FlagSet;
 struct PsFlags : ServedFlags {
   PsFlags() { drain_timeout_s = 30; }  // also at the end of the job, for running snapshots
 
-  std::string apply_log;  // see ApplyLog; "": none
+  std::string apply_log;               // see ApplyLog; "": none
+  uint64_t copy_bytes_per_second = 0;  // see FillRate; 0: no limit
 };
 
 void AddPsFlags(FlagSet* flags, PsFlags* out);

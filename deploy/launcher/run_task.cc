@@ -64,6 +64,7 @@ constexpr ForwardedFlag kForwarded[] = {
     {"finished_ok", true, kAnyChief, "chief: exit with 0 if the job is finished already"},
     {"task_timeout_s", false, kAnyChief, "chief: seconds to wait for a task"},
     {"apply_log", false, kPs | kReplica, "ps: file that gets one line per push section"},
+    {"copy_bytes_per_second", false, kPs, "ps: bytes per second that fill new copies; 0: no limit"},
     {"chief_timeout_s", false, kPs | kTrainer,
      "ps, worker: seconds without a sign of the chief before another may take over"},
     {"chief_wait_s", false, kPs | kTrainer, "ps, worker: seconds without a chief, then end"},

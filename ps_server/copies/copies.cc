@@ -22,6 +22,7 @@ std::shared_ptr<CopyLog> Copies::LogFor(const v1::TabletHome& home, uint64_t tim
   link->to = home.copy_route();
   link->log = std::make_shared<CopyLog>(home.tablet(), timeline, home.term(), home.filling(),
                                         CopyLog::Options{.pool = env_.pool,
+                                                         .fill_rate = &fill_rate_,
                                                          .ended = env_.ended,
                                                          .complete = env_.complete,
                                                          .faults = options_.faults});
@@ -104,10 +105,12 @@ void Copies::Tick() {
     v1::PsRoute to;
   };
   std::vector<Again> again;
+  std::vector<std::shared_ptr<CopyLog>> logs;
   {
     MutexLock lock(&mu_);
     const TimePoint now = env_.clock->Now();
     for (const auto& [stream, link] : links_) {
+      logs.push_back(link->log);
       if (link->log->idle() && link->open) {
         link->moved = now;
         link->told = false;
@@ -133,6 +136,7 @@ void Copies::Tick() {
     env_.transport->Close(each.ended);
     env_.transport->Open(each.begun, each.to);
   }
+  for (const auto& log : logs) log->Flush();  // the fill rate may have made room
 }
 
 size_t Copies::held_bytes() const {

@@ -14,6 +14,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "ps_server/copies/copy_log.h"
+#include "ps_server/copies/fill_rate.h"
 
 namespace cohort {
 
@@ -39,6 +40,8 @@ class Copies {
     Duration retry = std::chrono::milliseconds(50);
     // A copy that acknowledges nothing for as long is lost.
     Duration patience = std::chrono::seconds(5);
+    // Bytes per second of the states that all copies are filled with; 0: no limit.
+    uint64_t fill_bytes_per_second = 0;
     CopyFaults faults;
   };
   struct Environment {
@@ -54,7 +57,9 @@ class Copies {
   };
 
   Copies(const Options& options, Environment environment)
-      : options_(options), env_(std::move(environment)) {}
+      : options_(options),
+        env_(std::move(environment)),
+        fill_rate_(options.fill_bytes_per_second, env_.clock) {}
   ~Copies() { Keep({}); }
 
   // The log of a tablet with this home: the present one, or a new one of another term or copy.
@@ -99,6 +104,7 @@ class Copies {
 
   const Options options_;
   const Environment env_;
+  FillRate fill_rate_;
   mutable Mutex mu_;
   uint64_t next_ ABSL_GUARDED_BY(mu_) = 1;
   // By stream. It has another number each time that it is opened.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/tablet/tablet.h"
+#include "ps_server/copies/fill_rate.h"
 #include "ps_server/copies/state_pieces.h"
 
 namespace cohort {
@@ -74,8 +75,10 @@ void CopyLog::OnBegin(TabletSnapshot state, uint64_t open_step, uint64_t step_tr
   if (sink_ != nullptr) sink_->FlushSoon();
 }
 
+// While answers wait for the copy, the fill may have the whole link.
 std::shared_ptr<const CopyLogEntry> CopyLog::NextPiece() {
-  if (piece_bytes_ >= kMostPieceBytes) return nullptr;
+  FillRate* const rate = bytes_ <= kMostFillBytes ? options_.fill_rate : nullptr;
+  if (piece_bytes_ >= kMostPieceBytes || (rate != nullptr && !rate->MaySend())) return nullptr;
   std::shared_ptr<CopyLogEntry> piece = state_->Next();
   piece->entry.set_tablet(tablet_);
   piece->entry.set_timeline(timeline_);
@@ -83,6 +86,7 @@ std::shared_ptr<const CopyLogEntry> CopyLog::NextPiece() {
   piece->entry.mutable_state()->set_number(++sent_pieces_);
   pieces_.push_back(piece->bytes);
   piece_bytes_ += piece->bytes;
+  if (rate != nullptr) rate->Sent(piece->bytes);
   if (piece->entry.state().has_cut()) state_ = nullptr;  // the last one
   return piece;
 }

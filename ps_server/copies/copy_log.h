@@ -23,6 +23,7 @@ struct CopyLogEntry {
   size_t bytes = 0;                // in the payload
 };
 
+class FillRate;
 class StatePieces;
 
 // Planted bugs: the simulator proves that it finds them. Only tests set them.
@@ -62,7 +63,8 @@ class CopySink {
 class CopyLog : public TabletLog {
  public:
   struct Options {
-    BufferPool* pool = nullptr;  // outlives the log
+    BufferPool* pool = nullptr;     // outlives the log
+    FillRate* fill_rate = nullptr;  // outlives the log; null: no limit
     // The log has ended, so that answers that waited may go. Called with locks of others held.
     std::function<void()> ended;
     // Answers wait from now on for a copy that was filling, which has all that others know.

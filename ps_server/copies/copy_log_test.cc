@@ -4,7 +4,9 @@
 #include <catch2/catch.hpp>
 #include <functional>
 
+#include "common/base/clock_test_util.h"
 #include "common/tablet/tablet_test_util.h"
+#include "ps_server/copies/fill_rate.h"
 
 namespace cohort::ps_test {
 namespace {
@@ -34,17 +36,50 @@ struct Recorder : CopySink {
 };
 
 struct Log {
-  explicit Log(bool fills)
-      : log(std::make_shared<CopyLog>(
-            0, 1, 1, fills,
-            CopyLog::Options{
-                .pool = pool.get(), .ended = [] {}, .complete = [](const CopyLog&) {}})) {}
+  explicit Log(bool fills, uint64_t bytes_per_second = 0)
+      : rate(bytes_per_second, &clock),
+        log(std::make_shared<CopyLog>(0, 1, 1, fills,
+                                      CopyLog::Options{.pool = pool.get(),
+                                                       .fill_rate = &rate,
+                                                       .ended = [] {},
+                                                       .complete = [](const CopyLog&) {}})) {}
 
+  ManualClock clock;
   BufferPool::Handle pool = BufferPool::Create(size_t{1} << 20);
+  FillRate rate;
   std::shared_ptr<CopyLog> log;
 };
 
-TEST_CASE("a fill is sent at once, and its tail behind it") {
+TEST_CASE("a fill has the bytes per second that it may have, and no more") {
+  constexpr uint64_t kRate = 1000;
+  Log filled(/*fills=*/true, kRate);
+  TestTablet tablet(Layout({Variable("w", {kElements}, 1)}, Sgd(1)), kPieceBytes);
+  REQUIRE(tablet->BeginLog(filled.log, 0).ok());
+  const auto stream = std::make_shared<Recorder>();
+  filled.log->OnOpen(stream);
+  const size_t all = kElements * sizeof(float);
+  for (int tick = 0; stream->bytes < all; ++tick) {
+    INFO(tick);
+    const auto due = static_cast<size_t>(tick * kRate / 10);
+    REQUIRE(stream->bytes >= std::min(due, all));
+    REQUIRE(stream->bytes <= due + kRate / 10 + kPieceBytes);
+    // A copy that waits for this end is not silent.
+    filled.log->OnAck(0, stream->sent.size());
+    CHECK(filled.log->idle());
+    filled.clock.Advance(std::chrono::milliseconds(100));
+    filled.log->Flush();
+  }
+  CHECK(filled.log->is_partial());
+  for (int i = 0; i < 2; ++i) {
+    filled.clock.Advance(std::chrono::milliseconds(100));
+    filled.log->Flush();
+  }
+  CHECK(stream->sent.back()->entry.state().has_cut());
+  filled.log->OnAck(0, stream->sent.size());
+  CHECK(filled.log->is_complete());
+}
+
+TEST_CASE("a fill without a limit is sent at once, and its tail behind it") {
   Log filled(/*fills=*/true);
   TestTablet tablet(Layout({Variable("w", {kElements}, 1)}, Sgd(1)), kPieceBytes);
   REQUIRE(tablet->BeginLog(filled.log, 0).ok());
