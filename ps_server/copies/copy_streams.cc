@@ -12,10 +12,14 @@ namespace {
 // Payload of one message; a larger push is cut between its entries.
 constexpr size_t kMessageBytes = size_t{2} << 20;
 
+// A usual push goes into the socket as a whole: otherwise both servers wake for each part of it.
+constexpr int kSendBufferBytes = 4 << 20;
+
 StreamClient::Options OptionsOf(std::shared_ptr<const Security> security) {
   StreamClient::Options options;
   options.security = std::move(security);
   options.transport.http2_frame_bytes = kPushPullHttp2FrameBytes;
+  options.send_buffer_bytes = kSendBufferBytes;
   options.transport.AwaitBusyServer();  // Copies notices a copy that is silent
   return options;
 }

@@ -113,6 +113,35 @@ TEST_CASE("a client may start before its server and outlive it") {
   REQUIRE(loop.RunUntil([&] { return again.frame_count() == 1; }, TestDeadline()));
 }
 
+TEST_CASE("a client with a send buffer of its own has one connection, which it makes at once") {
+  const std::string address = "unix:" + TestSocketPath("buffer");
+  const StreamClient::Options options{.send_buffer_bytes = 1 << 20};
+  const auto early = StreamClient::Create(address, options);
+  CHECK(early.status().code() == absl::StatusCode::kUnavailable);
+  CHECK_THAT(MessageOf(early.status()), Contains(address));
+  auto server = Serve(ListenOn({address}));
+  const auto client = StreamClient::Create(address, options);
+  REQUIRE(client.ok());
+  Recorder first, second, third;
+  CompletionLoop loop;
+  const auto stream = (*client)->Open(kEchoMethod, &first, &loop);
+  const auto other = (*client)->Open(kEchoMethod, &second, &loop);
+  const std::string large(3 << 20, 'x');
+  stream->Send(FrameOf(large));
+  other->Send(FrameOf("y"));
+  REQUIRE(loop.RunUntil([&] { return first.frame_count() + second.frame_count() == 2; },
+                        TestDeadline()));
+  CHECK(first.connected());
+  CHECK((first.frames().front() == large && second.frames().front() == "y"));
+  server.reset();
+  REQUIRE(loop.RunUntil([&] { return first.closed() + second.closed() == 2; }, TestDeadline()));
+  CHECK(first.status().code() == absl::StatusCode::kUnavailable);
+  server = Serve(ListenOn({address}));
+  const auto late = (*client)->Open(kEchoMethod, &third, &loop);
+  REQUIRE(loop.RunUntil([&] { return third.closed() == 1; }, TestDeadline()));
+  CHECK(third.status().code() == absl::StatusCode::kUnavailable);
+}
+
 TEST_CASE("a failure to connect names the address, at once or at the limit") {
   const auto client = Dial("127.0.0.1:1");
   Recorder limited, impatient;

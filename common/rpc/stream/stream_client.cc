@@ -3,16 +3,24 @@
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/create_channel_posix.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/channel_arguments.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/base/unique_fd.h"
 #include "common/cluster/address.h"
 #include "common/rpc/stream/credentials.h"
 #include "common/rpc/stream/grpc_status.h"
 #include "common/rpc/stream/grpc_tuning.h"
+#include "common/rpc/stream/listen_address.h"
 #include "common/rpc/stream/peer_admission.h"
 #include "common/rpc/stream/stream_base.h"
 
@@ -116,6 +124,20 @@ class ClientStream final : public StreamBase {
   bool connected_ = false;
 };
 
+// Does not wait.
+absl::StatusOr<UniqueFd> ConnectUnix(const std::string& address, int send_buffer_bytes) {
+  const std::string path = UnixPath(address);
+  sockaddr_un name = {};
+  name.sun_family = AF_UNIX;
+  std::memcpy(name.sun_path, path.data(), std::min(path.size(), sizeof(name.sun_path) - 1));
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (fd.ok()) {
+    setsockopt(fd.get(), SOL_SOCKET, SO_SNDBUF, &send_buffer_bytes, sizeof(send_buffer_bytes));
+    if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) == 0) return fd;
+  }
+  return Unavailable("{}: {}", address, std::strerror(errno));
+}
+
 absl::Status CheckAddress(const std::string& address) {
   if (address.starts_with("unix:")) {
     if (address.size() > 5) return absl::OkStatus();
@@ -142,6 +164,11 @@ absl::Status StreamClient::Connect() {
                           ChannelCredentialsFor(options_.security, address_, options_.task));
   grpc::ChannelArguments arguments;
   ApplyTransportOptions(options_.transport, &arguments);
+  if (options_.send_buffer_bytes > 0 && address_.starts_with("unix:")) {
+    COHORT_ASSIGN_OR_RETURN(UniqueFd fd, ConnectUnix(address_, options_.send_buffer_bytes));
+    channel_ = grpc::CreateCustomInsecureChannelFromFd(address_, fd.Release(), arguments);
+    return absl::OkStatus();
+  }
   channel_ = grpc::CreateCustomChannel(ToTarget(address_), credentials, arguments);
   material_ = material;
   return absl::OkStatus();

@@ -34,6 +34,10 @@ class StreamClient {
     TransportOptions transport;
     // The task at the address. With certificates, the server must be this task.
     std::optional<Task> task;
+    // Over a unix socket: bytes that the socket takes before the server has read, as far as the
+    // system allows it. Create connects then, and the client has only this connection. 0: what the
+    // system usually takes, some 200 KB.
+    int send_buffer_bytes = 0;
   };
   struct OpenOptions {
     // False: OnClosed(Unavailable) as soon as an attempt to connect fails. True: wait for the
@@ -50,7 +54,8 @@ class StreamClient {
   };
 
   // `address`: "host:port", "[::1]:port" or "unix:/path". Does not connect yet.
-  // Errors: InvalidArgument (not an address), FailedPrecondition (plaintext beyond loopback).
+  // Errors: InvalidArgument (not an address), FailedPrecondition (plaintext beyond loopback);
+  // Unavailable with send_buffer_bytes.
   static absl::StatusOr<std::unique_ptr<StreamClient>> Create(std::string address,
                                                               const Options& options);
   ~StreamClient();
@@ -71,7 +76,7 @@ class StreamClient {
  private:
   StreamClient(std::string address, const Options& options)
       : address_(std::move(address)), options_(options) {}
-  // The channel for the next stream. Errors: those of ChannelCredentialsFor.
+  // The channel for the next stream. Errors: those of ChannelCredentialsFor; Unavailable.
   absl::Status Connect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::shared_ptr<grpc::Channel> Channel();
 
