@@ -56,6 +56,10 @@ if [[ -x "$steps_python" ]]; then
 else
   echo "not run: steps and all-reduce beside PyTorch and TensorFlow, because there is no $steps_python"
 fi
+for job in recommender mnist_mlp; do
+  run "two copies of each tablet, $job" python3 tests/benchmarks/compare_copies.py --builds "$build" --job "$job" \
+    --rounds "$rounds" --least 0.6
+done
 run "memory of servers" python3 tests/benchmarks/server_memory.py --build "$build"
 run "checkpoints and killed servers" python3 tests/benchmarks/cuts_and_kills.py --build "$build" --rounds "$((rounds + 2))"
 run "the journal over a million closures" python3 tests/benchmarks/journal_growth.py --build "$build" \
