@@ -42,7 +42,7 @@ class CopySink {
   virtual ~CopySink() = default;
   // Must not wait. Called by one thread at a time, without a lock.
   virtual void Send(const std::shared_ptr<const CopyLogEntry>& entry) = 0;
-  // Makes another thread call CopyLog::Flush soon. Called with locks held.
+  // Makes the thread of the stream call CopyLog::Flush soon. Called with locks held.
   virtual void FlushSoon() = 0;
 };
 
@@ -57,7 +57,7 @@ class CopySink {
 //
 // Entries are sent without a lock, by one thread at a time: it also sends what others append
 // meanwhile. Small ones are sent by the thread that has pushed, behind its push. What takes long is
-// sent by another thread, so that the copy does it at the same time.
+// sent by the thread of the stream, so that the copy does it at the same time.
 //
 // Thread-safe. Lock order: a tablet's lock is taken before the log's.
 class CopyLog : public TabletLog {
