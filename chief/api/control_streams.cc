@@ -233,7 +233,7 @@ void ControlStreams::Fail(Task task, std::string_view what, const absl::Status& 
       status, fmt::format("{}: {}; give all tasks the same version", task.ToString(), what));
   log_->Failure(LogLevel::kError, "bad_message", failure);
   core_->Input([&](CoordinatorCore* core) ABSL_EXCLUSIVE_LOCKS_REQUIRED(core_->mu()) {
-    if (!stopped_) core->FailForGood(std::move(failure));
+    if (!stopped_) core->OnBadMessages(task, std::move(failure));
   });
 }
 

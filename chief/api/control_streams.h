@@ -66,7 +66,7 @@ class ControlStreams {
   Link* Find(Task task) const;
   void OnConnected(Task task);
   void OnFrame(Task task, const Frame& frame);
-  // Ends the chief: one end of a stream cannot parse a frame of the other.
+  // One end of a stream cannot parse a frame of the other.
   void Fail(Task task, std::string_view what, const absl::Status& status);
   // `was_connected`: OnConnected has been called for this stream.
   void OnClosed(Task task, const std::string& why, bool was_connected);

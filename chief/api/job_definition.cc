@@ -78,7 +78,11 @@ absl::StatusOr<v1::Layout> JobDefinition::LayoutOf(std::span<const v1::VariableS
                                                    const v1::PartitionerSpec& partitioner,
                                                    std::string_view placement) const {
   const CoreView& view = core_->get()->view();
-  if (!view.membership.all(Role::kPs, Link::kAdopted, /*joined=*/false)) {
+  const CoreOptions& known = view.context.options;
+  const int named = view.membership.named(Role::kPs);
+  bool heard = true;  // the chief starts without a lost server only if the layout is known
+  for (int ps = 0; ps < named; ++ps) heard = heard && view.servers.hello(ps).incarnation() != 0;
+  if (known.misses_servers && !heard) {
     const auto bytes = [](const auto& specs) {
       std::string text;
       for (const auto& spec : specs) text += StableBytes(spec);
@@ -89,11 +93,10 @@ absl::StatusOr<v1::Layout> JobDefinition::LayoutOf(std::span<const v1::VariableS
     if (same) return *former_;
     return Unavailable("{}", view.WaitingFor());
   }
-  const CoreOptions& known = view.context.options;
   PlacementOptions options{.strategy = std::string(placement), .copies = known.copies};
   // The servers that have joined get tablets of these.
-  for (size_t i = 0; i < known.ps.size() - known.ps_places; ++i) {
-    const v1::PsHello& hello = view.servers.hello(static_cast<int>(i));
+  for (int ps = 0; ps < named; ++ps) {
+    const v1::PsHello& hello = view.servers.hello(ps);
     options.cores.push_back(static_cast<int>(std::max(1U, hello.cores())));
     options.hosts.push_back(hello.host_id());
   }

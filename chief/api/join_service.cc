@@ -1,5 +1,6 @@
 #include "chief/api/join_service.h"
 
+#include <limits>
 #include <utility>
 
 #include "common/base/status.h"
@@ -56,9 +57,13 @@ v1::JoinAnswer JoinService::Answer(const v1::JoinRequest& request, const Stream&
     }
     COHORT_RETURN_IF_ERROR(
         Annotate(ParseAddress(request.address()).status(), "the address that the task serves at"));
-    COHORT_ASSIGN_OR_RETURN(const Task task, options_.join(*role, request.address()));
-    COHORT_RETURN_IF_ERROR(stream.CheckClaim(task));
-    return task;
+    // A place may have any index, so the certificate must be one for all of them.
+    COHORT_RETURN_IF_ERROR(Annotate(
+        stream.CheckClaim({*role, std::numeric_limits<int>::max()}),
+        fmt::format("a {} that joins needs a certificate of its role without an index (`cohort "
+                    "certs --by_role`)",
+                    request.role())));
+    return options_.join(*role, request.address());
   };
   v1::JoinAnswer answer;
   const absl::StatusOr<Task> task = join();

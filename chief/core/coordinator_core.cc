@@ -107,9 +107,12 @@ void CoordinatorCore::Tick(int64_t now_us) {
   }
   if (phase() == Phase::kReady) {
     for (const Task gone : joined_.Tick(context_.now_us)) {
-      if (gone.role != Role::kPs) continue;
-      homes_.Forget(gone.index);
-      servers_.Forget(gone.index);
+      if (gone.role == Role::kPs) {
+        homes_.Forget(gone.index);
+        servers_.Forget(gone.index);
+      } else if (dispatcher_.pace().fenced(gone.index)) {
+        dispatcher_.SetFenced(gone.index, false);
+      }
     }
   }
   dispatcher_.Tick();
@@ -275,9 +278,22 @@ void CoordinatorCore::SetUpWorker(int worker) {
   recall_due_ = true;
 }
 
+// The job must not end for a host that anybody has added.
+void CoordinatorCore::Refuse(Task task, absl::Status why) {
+  if (!IsPlace(context_.options, task)) return FailForGood(std::move(why));
+  const std::string text(why.message());
+  OnDisconnected(task, text);
+  membership_.Refuse(task, text, context_.now_us);
+}
+
+void CoordinatorCore::OnBadMessages(Task task, absl::Status why) {
+  const Advancing advancing(this);
+  if (phase() != Phase::kFailed) Refuse(task, std::move(why));
+}
+
 void CoordinatorCore::OnFenced(Task task, const v1::Fenced& fenced) {
   absl::Status newer = adoption_.OnFenced(task, fenced);
-  if (!newer.ok()) FailForGood(std::move(newer));
+  if (!newer.ok()) Refuse(task, std::move(newer));
 }
 
 void CoordinatorCore::OnWorkerMessage(int worker, v1::WorkerToChief message) {
@@ -300,7 +316,10 @@ void CoordinatorCore::OnWorkerMessage(int worker, v1::WorkerToChief message) {
       break;
   }
   if (!setup_.TakeRequest(worker, message.request())) return;
-  const absl::Status status = StatusFromProto(message.status());
+  absl::Status status = StatusFromProto(message.status());
+  if (!status.ok() && IsPlace(context_.options, task)) {
+    return Refuse(task, Annotate(status, membership_.Name(task)));
+  }
   if (!status.ok()) return dispatcher_.Fail(Annotate(status, membership_.Name(task)));
   if (!setup_.opens_data(worker)) dispatcher_.WakeAll();
 }
@@ -380,6 +399,8 @@ absl::Status CoordinatorCore::FenceServer(int ps) {
 
 absl::Status CoordinatorCore::FenceWorker(int worker, bool fenced, bool again) {
   const Advancing advancing(this);
+  // Another worker may have the place meanwhile.
+  if (again && worker >= membership_.named(Role::kWorker)) return absl::OkStatus();
   if (worker < 0 || worker >= membership_.workers()) {
     return InvalidArgument("there is no worker:{}: the job has worker:0 to worker:{}", worker,
                            membership_.workers() - 1);

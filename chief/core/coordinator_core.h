@@ -64,6 +64,8 @@ class CoordinatorCore {
   void OnDisconnected(Task task, const std::string& why);
   void OnWorkerMessage(int worker, v1::WorkerToChief message);
   void OnPsMessage(int ps, const v1::PsToChief& message);
+  // One end of the stream to the task cannot read what the other one sends.
+  void OnBadMessages(Task task, absl::Status why);
   // A long message to or from the task moves, so the task is not silent.
   void OnMoving(Task task) { membership_.OnHeard(task, context_.now_us); }
   void OnGeneration(const absl::StatusOr<uint64_t>& generation);
@@ -189,6 +191,8 @@ class CoordinatorCore {
   absl::Status FenceServer(int ps);
   void AdvanceHomes();
   absl::Status AddServer(const std::string& address);
+  // This chief cannot use the task. Ends the chief, or the membership of a task that has joined.
+  void Refuse(Task task, absl::Status why);
   void OnPong(Task task, const v1::Pong& pong);
   void WatchLinks();
   void CheckStranded();

@@ -11,6 +11,9 @@ namespace cohort {
 namespace {
 
 constexpr int64_t kFillAgainUs = 1'000'000;  // after a copy could not be filled
+// In TabletHomes.servers, if servers have joined: a chief that knows no such servers must not take
+// these homes.
+constexpr uint32_t kJoined = 1u << 31;
 
 }  // namespace
 
@@ -79,7 +82,7 @@ void Homes::Restore(const std::optional<v1::TabletHomes>& journaled) {
   drained_.clear();
   DrainFreePlaces();
   // Else a user has started the job with other servers.
-  if (!journaled.has_value() || journaled->servers() != named()) return;
+  if (!journaled.has_value() || (journaled->servers() & ~kJoined) != named()) return;
   journaled_ = journaled;
   for (const uint32_t ps : journaled->drained()) {
     if (ps < context_->options.ps.size()) drained_.insert(static_cast<int>(ps));
@@ -283,6 +286,17 @@ absl::Status Homes::Return(int ps) {
   return absl::OkStatus();
 }
 
+void Homes::Forget(int ps) {
+  drained_.insert(ps);
+  bool moved = false;
+  for (auto& [tablet, home] : homes_) {
+    if (home.place != ps || home.primary == ps) continue;
+    home.place = home.primary;
+    moved = true;
+  }
+  if (moved) Journal();
+}
+
 absl::Status Homes::Rebalance(const v1::Layout& layout) {
   const v1::Layout placed = Placed(layout);
   for (const v1::TabletSpec& spec : placed.tablets()) {
@@ -308,13 +322,14 @@ void Homes::FillUp(int server) {
 }
 
 std::vector<ServerTablets> Homes::figures() const {
-  std::vector<ServerTablets> servers(static_cast<size_t>(membership_->ps()));
+  // Between its loss and the rollback, tablets are on a server whose place is free already.
+  std::vector<ServerTablets> servers(context_->options.ps.size());
   for (const auto& [tablet, home] : homes_) {
     ++servers[static_cast<size_t>(home.primary)].tablets;
     if (home.copy >= 0) ++servers[static_cast<size_t>(home.copy)].copies;
   }
-  for (size_t ps = 0; ps < servers.size(); ++ps)
-    servers[ps].drained = drained(static_cast<int>(ps));
+  servers.resize(static_cast<size_t>(membership_->ps()));
+  for (size_t i = 0; i < servers.size(); ++i) servers[i].drained = drained(static_cast<int>(i));
   return servers;
 }
 
@@ -428,7 +443,8 @@ void Homes::Journal() {
     out->set_copy(static_cast<uint32_t>((filled ? fill_->server : home.copy) + 1));
     out->set_place(static_cast<uint32_t>(home.place) + 1);
   }
-  record.mutable_homes()->set_servers(named());
+  const bool joined = membership_->ps() > static_cast<int>(named());
+  record.mutable_homes()->set_servers(named() | (joined ? kJoined : 0));
   for (const int ps : drained_) {
     if (ps < membership_->ps()) record.mutable_homes()->add_drained(static_cast<uint32_t>(ps));
   }

@@ -72,8 +72,8 @@ class Homes {
   // Tablets move back to the servers where the layout has them, as far as these are not drained. A
   // server that has joined gets some of each of the others.
   absl::Status Rebalance(const v1::Layout& layout);
-  // A server that had joined is gone for good: its place has no tablets.
-  void Forget(int ps) { drained_.insert(ps); }
+  // A server that had joined is gone for good: nothing moves to its place any more.
+  void Forget(int ps);
   bool drained(int ps) const { return drained_.contains(ps); }
   // Tablets that were handed over to the servers where they have to be.
   uint64_t handed_over() const { return handed_over_; }
@@ -147,9 +147,7 @@ class Homes {
   // Nobody is there who could have tablets.
   void DrainFreePlaces();
   size_t servers_left() const;
-  uint32_t named() const {
-    return static_cast<uint32_t>(context_->options.ps.size() - context_->options.ps_places);
-  }
+  uint32_t named() const { return static_cast<uint32_t>(membership_->named(Role::kPs)); }
   static std::map<uint32_t, Home> OfLayout(const v1::Layout& layout, uint64_t term);
   std::map<uint32_t, Home> Known(const v1::Layout& layout) const;
   bool HasTablet(int ps, uint32_t tablet, const Home& home) const;

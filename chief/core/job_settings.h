@@ -34,7 +34,7 @@ struct ModeSettings {
 struct TabletMove {
   enum class What : uint8_t { kAdd, kDrain, kReturn, kRebalance, kFence };
   What what = What::kRebalance;
-  int ps = 0;           // kDrain, kReturn
+  int ps = 0;           // kDrain, kReturn, kFence
   std::string address;  // kAdd: where the server is
 };
 

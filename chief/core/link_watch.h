@@ -114,7 +114,6 @@ class LinkWatch {
     const auto state = states_.find(subject);
     return state != states_.end() && state->second.slow;
   }
-  void Forget(int64_t now_us);
   void Decide(const std::map<Subject, Finding>& findings, std::vector<Event>* events);
   size_t Count(Kind kind) const;
   static std::string NameOf(const Subject& subject);

@@ -63,7 +63,9 @@ void Membership::Ask(Task task, bool probe, int64_t now_us) {
     SetProtocolVersion(adopt);
     adopt->mutable_expected()->set_type(std::string(RoleName(task.role)));
     adopt->mutable_expected()->set_index(task.index);
-    adopt->set_renumbered(options_->renumbered || IsPlace(*options_, task));
+    // A worker that has joined has its number from this chief.
+    adopt->set_renumbered(options_->renumbered ||
+                          (task.role == Role::kPs && IsPlace(*options_, task)));
   };
   if (task.role == Role::kWorker) {
     v1::ChiefToWorker message;
@@ -80,8 +82,17 @@ void Membership::Ask(Task task, bool probe, int64_t now_us) {
   }
 }
 
+void Membership::Refuse(Task task, const std::string& why, int64_t now_us) {
+  Member& m = member(task);
+  m.refused = true;
+  m.why_down = why;
+  SetLink(&m, Link::kDown, now_us);
+  outbox_->effects()->Warn("task_refused", why);
+}
+
 void Membership::OnConnected(Task task, int64_t now_us) {
   Member& m = member(task);
+  if (m.refused) return;
   m.heard_us = now_us;
   m.hears_other = false;
   // Another process may be at the other end.
@@ -209,14 +220,13 @@ Membership::Verdict Membership::OnHello(Task task, const Hello& hello, int64_t n
   absl::Status bad = CheckHello(task, hello);
   if (bad.ok()) bad = CheckFingerprint(task, hello);
   if (!bad.ok()) {
+    if (IsPlace(*options_, task)) {
+      Refuse(task, std::string(bad.message()), now_us);
+      return Verdict::kIgnored;
+    }
     // While the job runs, the chief waits for a task that it can use.
     m.why_down = std::string(bad.message());
     outbox_->effects()->Note("task_refused", m.why_down);
-    if (IsPlace(*options_, task)) {
-      m.refused = true;
-      SetLink(&m, Link::kDown, now_us);
-      return Verdict::kIgnored;
-    }
     failure_ = std::move(bad);
     return Verdict::kFatal;
   }
@@ -225,6 +235,10 @@ Membership::Verdict Membership::OnHello(Task task, const Hello& hello, int64_t n
   if (m.link == Link::kAdopting) return OnAdopted(task, hello.incarnation, now_us);
   m.incarnation = hello.incarnation;
   m.hears_other = hello.hears_chief && !options_->takeover;
+  if (hello.hears_chief && IsPlace(*options_, task) && hello.job != options_->job) {
+    Refuse(task, fmt::format("{} works for another job, {}", Name(task), hello.job), now_us);
+    return Verdict::kIgnored;
+  }
   if (m.hears_other) {
     if (hello.chief_lost) {
       // That chief is dead, or alive and disconnected. The task decides after a timeout. A task
@@ -309,7 +323,7 @@ bool Membership::all(Role role, Link at_least, bool joined) const {
   for (int i = 0; i < static_cast<int>(members.size()); ++i) {
     const Task task{role, i};
     const bool counts = exists(task) && (joined || !IsPlace(*options_, task));
-    if (counts && member(task).link < at_least) return false;
+    if (counts && !member(task).refused && member(task).link < at_least) return false;
   }
   return true;
 }

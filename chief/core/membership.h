@@ -101,6 +101,8 @@ class Membership {
 
   Membership(const CoreOptions* options, Outbox* outbox);
 
+  // This chief cannot use a task that has joined: its place becomes free.
+  void Refuse(Task task, const std::string& why, int64_t now_us);
   // The place has a new task.
   void OnJoined(Task task, int64_t now_us) { member(task) = {.since_us = now_us}; }
   void OnConnected(Task task, int64_t now_us);
@@ -124,7 +126,7 @@ class Membership {
   const Member& member(Task task) const { return const_cast<Membership*>(this)->member(task); }
   bool adopted(Task task) const { return member(task).link == Link::kAdopted; }
   int count(Role role, Link at_least) const;
-  // Free places do not count; without `joined` no places do.
+  // Free places and refused tasks do not count; without `joined` no places do.
   bool all(Role role, Link at_least, bool joined = true) const;
   // True if a connected worker hears another chief: this chief must not adopt any task.
   bool any_worker_hears_other() const;
@@ -141,6 +143,11 @@ class Membership {
   }
   // All tasks, workers first; no free places.
   std::vector<Task> tasks() const;
+  // How many tasks TF_CONFIG names.
+  int named(Role role) const {
+    const auto& members = role == Role::kWorker ? workers_ : ps_;
+    return static_cast<int>(members.size() - options_->places(role));
+  }
   // The highest index of a task, and one. There may be free places below.
   int workers() const { return End(options_->workers); }
   int ps() const { return End(options_->ps); }

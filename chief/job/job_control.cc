@@ -303,8 +303,8 @@ absl::StatusOr<json> Run(const std::string& command, const json& request, Contro
     return json{{"epochs", request["epochs"]}};
   }
   return InvalidArgument(
-      "\"{}\" is none of the commands status, checkpoint, stop, set-mode, set, drain-ps, "
-      "return-ps, rebalance, fence, unfence, pause, resume, extend",
+      "\"{}\" is none of the commands status, checkpoint, stop, set-mode, set, add-ps, "
+      "drain-ps, return-ps, rebalance, fence, unfence, pause, resume, extend",
       command);
 }
 

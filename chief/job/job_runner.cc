@@ -278,7 +278,7 @@ absl::StatusOr<JobReport> JobRunner::RunPlan() {
       COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(BeginFromCheckpoint(*directory_->new_training())));
     }
     COHORT_RETURN_IF_ERROR(controls_->Keep());
-    ChooseClosuresPerStep();
+    COHORT_RETURN_IF_ERROR(ChooseClosuresPerStep());
     if (directory_->continuation().has_value()) {
       Continue(*directory_->continuation());
     } else {
@@ -300,11 +300,11 @@ absl::StatusOr<JobReport> JobRunner::RunPlan() {
 
 // The default is the number of workers at the first start. It stays when the job continues with
 // other workers, so that the steps have the same records.
-void JobRunner::ChooseClosuresPerStep() {
+absl::Status JobRunner::ChooseClosuresPerStep() {
   const v1::StrategySpec& strategy = plan_->spec().strategy();
   if (strategy.mode() == "async") {
     console_.Print(BatchText(plan_->spec(), 0));
-    return;
+    return absl::OkStatus();
   }
   uint32_t closures = strategy.closures_per_step();
   if (closures == 0 && directory_->continuation().has_value()) {
@@ -314,9 +314,15 @@ void JobRunner::ChooseClosuresPerStep() {
     // Also if a replica is lost before the first checkpoint.
     closures = static_cast<uint32_t>(options_.cluster.count(Role::kWorker));
   }
+  if (closures == 0) {
+    return WithExitCode(
+        FailedPrecondition("TF_CONFIG names no worker: give `strategy.closures_per_step` a number, "
+                           "for the most workers that you expect to join"),
+        ExitCode::kConfig);
+  }
   plan_->SetClosuresPerStep(closures);
   console_.Print(BatchText(plan_->spec(), closures));
-  if (!UsesRing()) return;
+  if (!UsesRing()) return absl::OkStatus();
   const size_t replicas = cluster_.tasks(Role::kWorker).size();
   console_.Print(
       closures < replicas
@@ -324,6 +330,7 @@ void JobRunner::ChooseClosuresPerStep() {
                         "gradients go directly to the owners of the variables",
                         replicas, closures)
           : fmt::format("{} replicas sum dense gradients in a ring", replicas));
+  return absl::OkStatus();
 }
 
 void JobRunner::Continue(const Continuation& continuation) {

@@ -139,7 +139,8 @@ class JobRunner : public ControlledJob {
   void EndCluster();
   absl::StatusOr<std::unique_ptr<JobDirectory>> TakeDirectory();
   // Takes over the places of the checkpoint's epochs, and logs what has changed since.
-  void ChooseClosuresPerStep();
+  // Errors: FailedPrecondition (exit code 78) if nothing says how many.
+  absl::Status ChooseClosuresPerStep();
   void Continue(const Continuation& continuation);
   // The job takes only the weights of the newest checkpoint. Writes them as the values that
   // variables begin with, and moves the checkpoints of the former job away. Errors:

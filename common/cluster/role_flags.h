@@ -65,6 +65,7 @@ struct RoleContext {
   std::string host_id;
   uint64_t incarnation = 0;
   std::vector<std::string> plugins;  // the files of --plugin
+  bool joined = false;  // its cluster is from a chief that it has joined, not TF_CONFIG's
   std::unique_ptr<Logger> log;
 };
 

@@ -114,11 +114,15 @@ std::string StrategyText(const json& strategy) {
 std::string TasksText(const char* role, const json& tasks) {
   std::vector<std::string> lost;
   std::vector<std::string> fenced;
+  size_t known = 0;
   for (size_t i = 0; i < tasks.size(); ++i) {
+    // One that had joined has left.
+    if (tasks[i].contains("address") && tasks[i].value("address", "").empty()) continue;
+    ++known;
     if (!tasks[i].value("connected", false)) lost.push_back(fmt::format("{}:{}", role, i));
     if (tasks[i].value("fenced", false)) fenced.push_back(fmt::format("{}:{}", role, i));
   }
-  std::string text = fmt::format("{} of {}", tasks.size() - lost.size(), tasks.size());
+  std::string text = fmt::format("{} of {}", known - lost.size(), known);
   if (!lost.empty()) text += fmt::format(", without {}", fmt::join(lost, ", "));
   if (!fenced.empty()) text += fmt::format("; fenced: {}", fmt::join(fenced, ", "));
   return text;

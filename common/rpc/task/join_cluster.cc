@@ -4,6 +4,7 @@
 #include <netdb.h>
 #include <sys/socket.h>
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -131,11 +132,16 @@ absl::StatusOr<std::string> JoinCluster(const JoinOptions& options) {
   v1::JoinRequest request;
   request.set_role(std::string(RoleName(options.role)));
   SetProtocolVersion(&request);
+  // By chief. A question that is asked again names the same one, and so gets the same place.
+  std::vector<std::optional<Address>> own(chiefs.size());
   for (size_t turn = 0;; ++turn) {
     const Address& chief = chiefs[turn % chiefs.size()];
     const auto ask = [&]() -> absl::StatusOr<std::string> {
-      COHORT_ASSIGN_OR_RETURN(const Address own, ServedAddress(options, chief));
-      request.set_address(own.ToString());
+      std::optional<Address>& address = own[turn % chiefs.size()];
+      if (!address.has_value()) {
+        COHORT_ASSIGN_OR_RETURN(address, ServedAddress(options, chief));
+      }
+      request.set_address(address->ToString());
       Question question;
       COHORT_ASSIGN_OR_RETURN(const v1::JoinAnswer answer,
                               question.Ask(chief.ToString(), options, request));

@@ -21,6 +21,7 @@ namespace cohort {
 namespace {
 
 constexpr std::chrono::milliseconds kCloseTime{2000};
+constexpr std::chrono::seconds kJoinedWait{60};
 
 std::string AddressOf(const ClusterSpec& cluster, Task task) {
   const std::optional<Address> address = cluster.Find(task);
@@ -48,6 +49,10 @@ ServedTaskOptions MakeServedTaskOptions(const ServedFlags& flags, const RoleCont
   options.chief_address = AddressOf(context.cluster, {Role::kChief, 0});
   options.chief_timeout = FromSeconds(flags.chief_timeout_s);
   options.chief_wait = FromSeconds(flags.chief_wait_s);
+  // After that its place is gone: another start asks for one again.
+  if (context.joined && (flags.chief_wait_s == 0 || options.chief_wait > kJoinedWait)) {
+    options.chief_wait = kJoinedWait;
+  }
   options.local_servers = environment.local_servers;
   options.log = context.log.get();
   options.on_done = environment.on_done;
@@ -211,8 +216,8 @@ absl::StatusOr<int> Run(const ServedProgram& program, const ServedFlags& flags,
     COHORT_ASSIGN_OR_RETURN(joined, std::move(answer));
     config = joined.c_str();
   }
-  COHORT_ASSIGN_OR_RETURN(const RoleContext context,
-                          MakeRoleContext(flags.role, program.role, config));
+  COHORT_ASSIGN_OR_RETURN(RoleContext context, MakeRoleContext(flags.role, program.role, config));
+  context.joined = !flags.join.empty();
   const TaskEnvironment environment{.data_dir = Variable("COHORT_DATA_DIR"),
                                     .runtime_dir = Variable("XDG_RUNTIME_DIR"),
                                     .local_servers = nullptr,
