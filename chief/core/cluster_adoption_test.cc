@@ -15,7 +15,8 @@ struct Starting {
   explicit Starting(bool continued = false, std::vector<NeededClass> needed_classes = {},
                     Determinism deterministic = Determinism::kOff,
                     std::shared_ptr<const v1::NumericFingerprint> fingerprint = nullptr,
-                    const LossScaling& loss_scaling = {}, bool hashed_rows = false)
+                    const LossScaling& loss_scaling = {}, bool hashed_rows = false,
+                    bool copies = false)
       : world(2, 1),
         context([&] {
           world.options.continued = continued;
@@ -24,6 +25,7 @@ struct Starting {
           world.options.fingerprint = std::move(fingerprint);
           world.options.loss_scaling = loss_scaling;
           world.options.hashed_rows = hashed_rows;
+          world.options.copies = copies;
           return world.options;
         }()),
         outbox(&world),
@@ -158,6 +160,27 @@ TEST_CASE("a job with rows by hash needs tasks that know them") {
   const absl::Status refused = s.adoption.Advance().status();
   CHECK(ExitCodeOf(refused) == ExitCode::kConfig);
   CHECK(refused.message().find("does not partition rows by hash") != std::string::npos);
+}
+
+TEST_CASE("a job with copies of variables needs servers that keep them") {
+  const bool has_copies = GENERATE(false, true);
+  Starting s(false, {}, Determinism::kOff, nullptr, {}, false, has_copies);
+  const auto hello = [&](Task task, auto proto) {
+    proto.mutable_task()->set_type(std::string(RoleName(task.role)));
+    SetProtocolVersion(&proto);
+    proto.mutable_protocol_version()->set_minor(kCopiesProtocol.minor - 1);
+    s.membership.OnConnected(task, s.context.now_us);
+    return s.membership.OnHello(task, HelloOf(0, proto), s.context.now_us);
+  };
+  CHECK(hello(WorkerTask(0), v1::WorkerHello()) == Membership::Verdict::kProbed);
+  v1::PsHello server;
+  server.set_sees_checkpoint_dir(true);
+  CHECK(hello(PsTask(0), server) ==
+        (has_copies ? Membership::Verdict::kFatal : Membership::Verdict::kProbed));
+  if (!has_copies) return;
+  const absl::Status refused = s.adoption.Advance().status();
+  CHECK(ExitCodeOf(refused) == ExitCode::kConfig);
+  CHECK(refused.message().find("is of a version without copies of variables") != std::string::npos);
 }
 
 TEST_CASE("a job with a loss scale needs tasks that know it") {

@@ -132,6 +132,13 @@ absl::Status Membership::CheckHello(Task task, const Hello& hello) const {
                            Name(task)),
         ExitCode::kConfig);
   }
+  if (options_->copies && task.role == Role::kPs && hello.protocol < kCopiesProtocol) {
+    return WithExitCode(
+        FailedPrecondition("{} is of a version without copies of variables, and the job has "
+                           "`replicas: 2`: install the chief's version, or write `replicas: 1`",
+                           Name(task)),
+        ExitCode::kConfig);
+  }
   if (hello.task.type() != RoleName(task.role) || hello.task.index() != task.index) {
     return WithExitCode(
         FailedPrecondition("{} says that it is {}:{}: TF_CONFIG of the two tasks differ",

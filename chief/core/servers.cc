@@ -77,6 +77,7 @@ v1::PsRoute Servers::RouteOf(int ps) const {
   route.set_host_id(hello.host_id());
   route.set_incarnation(hello.incarnation());
   route.set_compact(ProtocolVersion::Of(hello) >= kCompactProtocol);
+  route.set_copy_requests(ProtocolVersion::Of(hello) >= kCopyRequestsProtocol);
   return route;
 }
 

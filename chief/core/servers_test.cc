@@ -6,6 +6,7 @@
 #include "chief/core/served_variables.h"
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
+#include "common/cluster/protocol_version.h"
 
 namespace cohort {
 namespace {
@@ -60,6 +61,20 @@ TEST_CASE("routes name each tablet's term and each server's address") {
   CHECK(s.sent(0)[0].routes().servers(1).address() == "p1:1");
   CHECK(s.servers.NextTerm(2) == 5);
   CHECK(s.servers.NextTerm(9) == 9);
+}
+
+TEST_CASE("a route says which requests and entries of copies the version of its server reads") {
+  Serving s;
+  v1::PsHello hello = s.HelloWith(1);
+  const auto route = [&](uint32_t minor) {
+    hello.mutable_protocol_version()->set_major(kProtocolVersion.major);
+    hello.mutable_protocol_version()->set_minor(minor);
+    s.servers.OnHello(1, hello);
+    return s.servers.RouteOf(1);
+  };
+  CHECK_FALSE(route(5).compact());
+  CHECK((route(6).compact() && !route(6).copy_requests()));
+  CHECK((route(7).compact() && route(7).copy_requests()));
 }
 
 TEST_CASE("the durable watermark is published to the servers that are adopted") {

@@ -67,10 +67,16 @@ struct ProtocolVersion {
 //   2.6   keys of 32 bits and values of bfloat16 in requests, for servers whose route says that
 //         they read them. Rows that are partitioned by hash: the chief refuses older tasks for a
 //         job that has `rows: hash`. Servers report figures of rows with each Pong
-//   2.7   Workers report how long servers let them wait. Tasks join a running cluster
+//   2.7   Workers report how long servers let them wait. Tasks join a running cluster. An entry of
+//         Copy and its payload are one message, for servers whose route says that they read it
 inline constexpr ProtocolVersion kProtocolVersion{2, 7};
 // The first one whose servers read compact requests.
 inline constexpr ProtocolVersion kCompactProtocol{2, 6};
+// The first one whose servers keep copies. Its frames of Copy are those for a server whose route
+// does not say `copy_requests`.
+inline constexpr ProtocolVersion kCopiesProtocol{2, 6};
+// The first one whose servers read an entry of Copy and its payload in one message.
+inline constexpr ProtocolVersion kCopyRequestsProtocol{2, 7};
 // The first one whose chief takes reports of progress.
 inline constexpr ProtocolVersion kProgressProtocol{2, 4};
 // The first one that knows rings as they are now.
@@ -80,7 +86,8 @@ inline constexpr ProtocolVersion kHashedRowsProtocol{2, 6};
 // The first one that knows loss scales.
 inline constexpr ProtocolVersion kLossScaleProtocol{2, 2};
 
-// The metadata with which a client of PushPull names its version.
+// The metadata with which a client of PushPull names its version. A client of Copy names the one of
+// its frames.
 inline constexpr char kProtocolVersionKey[] = "cohort-protocol-version";
 
 // Error: FailedPrecondition (exit code 78) if the major versions differ. It names both ends, both

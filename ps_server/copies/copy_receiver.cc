@@ -4,18 +4,42 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/cluster/protocol_version.h"
 
 namespace cohort {
+namespace {
+
+bool ReadsApart(const Stream& stream) {
+  const auto version = ProtocolVersion::Parse(stream.metadata(kProtocolVersionKey));
+  return version.has_value() && *version < kCopyRequestsProtocol;
+}
+
+}  // namespace
+
+CopyReceiver::CopyReceiver(PsCore* core, CodecCounters* counters, std::shared_ptr<Stream> stream)
+    : core_(core), stream_(std::move(stream)), apart_(ReadsApart(*stream_)), messages_(counters) {}
 
 void CopyReceiver::OnFrame(Frame frame) {
-  RequestMessage* const message = messages_.Next();
-  header_.Clear();
-  absl::Status status = message->decoder.Decode(std::move(frame), &header_);
-  if (status.ok()) status = ReadEntry(*message);
-  if (status.ok()) status = entry_.push() ? ReadPush(message) : ReadState(*message);
+  absl::Status status = apart_ && !more_ ? ReadApart(frame) : ReadMessage(std::move(frame));
   if (status.ok()) return;
   core_->metrics()->bad_requests->Increment();
   stream_->Close(std::move(status));
+}
+
+// Until version 2.6 is no longer supported: messages with the payload of the entry follow.
+absl::Status CopyReceiver::ReadApart(const Frame& frame) {
+  COHORT_RETURN_IF_ERROR(ParseFromFrame(frame, &entry_));
+  more_ = entry_.push() || (entry_.has_state() && !entry_.state().has_cut());
+  if (!more_) stream_->Send(SerializeToFrame(core_->OnCopyEntry(entry_, {})));
+  return absl::OkStatus();
+}
+
+absl::Status CopyReceiver::ReadMessage(Frame frame) {
+  RequestMessage* const message = messages_.Next();
+  header_.Clear();
+  COHORT_RETURN_IF_ERROR(message->decoder.Decode(std::move(frame), &header_));
+  COHORT_RETURN_IF_ERROR(ReadEntry(*message));
+  return entry_.push() ? ReadPush(message) : ReadState(*message);
 }
 
 absl::Status CopyReceiver::ReadEntry(const RequestMessage& message) {
@@ -40,7 +64,8 @@ absl::Status CopyReceiver::ReadEntry(const RequestMessage& message) {
 absl::Status CopyReceiver::ReadState(const RequestMessage& message) {
   std::vector<BufferRef> fields;
   std::vector<std::span<const uint8_t>> payload;
-  for (size_t i = 0; message.decoder.has_shared() && i < message.decoder.payload_count(); ++i) {
+  const bool has_payload = message.decoder.has_shared() || apart_;
+  for (size_t i = 0; has_payload && i < message.decoder.payload_count(); ++i) {
     const PayloadView view = message.decoder.payload(i);
     fields.push_back(core_->pool()->Allocate(view.size()));
     view.CopyTo(fields.back()->data());

@@ -30,8 +30,13 @@ StreamClient::Options OptionsOf(std::shared_ptr<const Security> security) {
 // returns.
 class CopyStreams::Link : public StreamHandler {
  public:
-  Link(CopyStreams* owner, uint64_t number, CompletionLoop* loop)
-      : owner_(owner), number_(number), loop_(loop), encoder_(&owner->counters_) {}
+  // `requests`: PsRoute.copy_requests.
+  Link(CopyStreams* owner, uint64_t number, CompletionLoop* loop, bool requests)
+      : owner_(owner),
+        number_(number),
+        loop_(loop),
+        requests_(requests),
+        encoder_(&owner->counters_) {}
 
   CompletionLoop* loop() const { return loop_; }
 
@@ -51,7 +56,8 @@ class CopyStreams::Link : public StreamHandler {
             PsConnection::ChooseAddress(route, owner_->host_id_, /*avoid_unix=*/false), options));
     StreamClient::OpenOptions open;
     open.wait_for_ready = false;
-    open.metadata[kProtocolVersionKey] = kProtocolVersion.ToString();
+    open.metadata[kProtocolVersionKey] =
+        (requests_ ? kProtocolVersion : kCopiesProtocol).ToString();
     open.metadata[kPsIncarnationKey] = IncarnationText(to.incarnation());
     if (silent()) return absl::OkStatus();
     self_ = std::move(self);
@@ -67,8 +73,12 @@ class CopyStreams::Link : public StreamHandler {
   // One frame for a usual entry: each frame costs a call of the system, and wakes threads of both
   // ends.
   void Send(const CopyLogEntry& entry) {
-    if (entry.entry.push()) return SendPush(entry);
+    const v1::CopyEntry* head = &entry.entry;  // in the first message
+    // Until version 2.6 is no longer supported: its servers read an entry apart from its payload.
+    if (!requests_) stream_->Send(SerializeToFrame(*std::exchange(head, nullptr)));
+    if (entry.entry.push()) return SendPush(entry, head);
     if (entry.payload.empty()) {
+      if (head == nullptr) return;
       v1::PushPullRequest request;
       request.add_payload(entry.entry.SerializeAsString());
       return stream_->Send(SerializeToFrame(request));
@@ -77,11 +87,11 @@ class CopyStreams::Link : public StreamHandler {
       encoder_.BeginPayload();
       encoder_.Append(field, 0, field->size());
     }
-    stream_->Send(encoder_.Finish(v1::PushPullHeader(), &entry.entry));
+    stream_->Send(encoder_.Finish(v1::PushPullHeader(), head));
   }
 
-  void SendPush(const CopyLogEntry& entry) {
-    const v1::CopyEntry* head = &entry.entry;  // in the first message
+  // `head`: in the first message; may be null.
+  void SendPush(const CopyLogEntry& entry, const v1::CopyEntry* head) {
     const v1::PushPart& push = entry.push.push();
     v1::PushPullHeader header = entry.push;
     v1::PushSection* const section = header.mutable_push()->mutable_sections(0);
@@ -147,6 +157,7 @@ class CopyStreams::Link : public StreamHandler {
   CopyStreams* const owner_;
   const uint64_t number_;
   CompletionLoop* const loop_;
+  const bool requests_;
   PushPullEncoder encoder_;  // used by Send, which one thread at a time calls
   std::unique_ptr<StreamClient> client_;
   std::shared_ptr<Stream> stream_;  // Open sets it, under mu_; Send is called after that
@@ -193,7 +204,7 @@ void CopyStreams::Open(uint64_t stream, const v1::PsRoute& to) {
   {
     MutexLock lock(&mu_);
     if (loops_.empty()) return;  // Copies tries again
-    link = std::make_shared<Link>(this, stream, loops_[stream % loops_.size()]);
+    link = std::make_shared<Link>(this, stream, loops_[stream % loops_.size()], to.copy_requests());
     links_[stream] = link;
   }
   link->loop()->Post([this, stream, link, to] {

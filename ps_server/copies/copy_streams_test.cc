@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/base/clock.h"
+#include "common/cluster/protocol_version.h"
 #include "common/rpc/stream/stream_server.h"
 #include "common/testing/time_test_util.h"
 #include "ps_server/copies/copy_receiver.h"
@@ -26,6 +27,7 @@ class OtherServer {
     listen.listen = {"unix:" + path_};
     auto server = StreamServer::Start(
         listen, {{kCopyMethod, [this](std::shared_ptr<Stream> stream, CompletionLoop*) {
+                    Note(stream->metadata(kProtocolVersionKey));
                     return std::make_unique<CopyReceiver>(core_.core.get(), &counters_,
                                                           std::move(stream));
                   }}});
@@ -39,11 +41,23 @@ class OtherServer {
   void Stop() { server_ = nullptr; }
   const std::string& path() const { return path_; }
   std::vector<CompletionLoop*> loops() const { return server_->loops(); }
+  // What the newest stream has named as the version of its frames.
+  std::string version() {
+    MutexLock lock(&mu_);
+    return version_;
+  }
 
  private:
+  void Note(std::string version) {
+    MutexLock lock(&mu_);
+    version_ = std::move(version);
+  }
+
   const std::string path_ = fmt::format("/tmp/cohort-copies-{}.sock", getpid());
   TestCore core_;
   CodecCounters counters_;
+  Mutex mu_;
+  std::string version_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<StreamServer> server_;
 };
 
@@ -66,12 +80,14 @@ class Primary {
     other_->Stop();
   }
 
-  std::shared_ptr<CopyLog> LogOf(uint32_t tablet) {
+  // `requests`: PsRoute.copy_requests.
+  std::shared_ptr<CopyLog> LogOf(uint32_t tablet, bool requests) {
     v1::TabletHome home;
     home.set_tablet(tablet);
     home.set_term(1);
     home.mutable_copy_route()->set_unix_socket(other_->path());
     home.mutable_copy_route()->set_host_id("host");
+    home.mutable_copy_route()->set_copy_requests(requests);
     return copies_.LogFor(home, 1);
   }
   bool Hears(const std::string& what) {
@@ -101,6 +117,7 @@ class Primary {
 };
 
 TEST_CASE("entries with a push, with a large one and without one are read") {
+  const bool requests = GENERATE(true, false);
   OtherServer other;
   Primary primary(&other);
   const std::vector<float> large(400'000, 1);
@@ -108,7 +125,7 @@ TEST_CASE("entries with a push, with a large one and without one are read") {
   pushes[0].Dense<float>(0, {1, 2}).RecordOnly(1).Sparse<float>(2, {3}, {4, 5});
   for (uint32_t shard = 0; shard < 4; ++shard) pushes[1].Dense(shard, large);
   for (uint32_t tablet : {0u, 1u, 2u}) {
-    const std::shared_ptr<CopyLog> log = primary.LogOf(tablet);
+    const std::shared_ptr<CopyLog> log = primary.LogOf(tablet, requests);
     REQUIRE(log != nullptr);
     if (tablet < 2) {
       pushes[tablet].section().tablet = tablet;
@@ -118,14 +135,43 @@ TEST_CASE("entries with a push, with a large one and without one are read") {
     }
     log->Flush();
     CHECK(primary.Hears(fmt::format("there is no copy of tablet {} here", tablet)));
+    CHECK(other.version() == (requests ? kProtocolVersion : kCopiesProtocol).ToString());
   }
 }
 
 struct Closed : StreamHandler {
-  void OnFrame(Frame) override {}
+  void OnFrame(Frame frame) override { CHECK(ParseFromFrame(frame, &acks.emplace_back()).ok()); }
   void OnClosed(const absl::Status& status) override { end = status; }
+  std::vector<v1::CopyAck> acks;
   std::optional<absl::Status> end;
 };
+
+TEST_CASE("frames of version 2.6 are read, and an entry alone is not answered before its payload") {
+  OtherServer other;
+  CompletionLoop loop;
+  Closed closed;
+  const auto client = StreamClient::Create("unix:" + other.path(), {});
+  REQUIRE(client.ok());
+  StreamClient::OpenOptions open;
+  open.metadata[kProtocolVersionKey] = "2.6";
+  const auto stream = (*client)->Open(kCopyMethod, &closed, &loop, open);
+  const auto names = [&](size_t ack, uint32_t tablet) {
+    return closed.acks[ack].error().message().find(fmt::format("tablet {} ", tablet)) !=
+           std::string::npos;
+  };
+  v1::CopyEntry piece, cut;
+  piece.set_tablet(1);
+  piece.mutable_state()->set_number(1);
+  cut.set_tablet(2);
+  cut.mutable_state()->mutable_cut();
+  v1::PushPullRequest payload;
+  payload.add_payload(std::string(64, 'x'));
+  stream->Send(SerializeToFrame(piece));
+  stream->Send(SerializeToFrame(payload));
+  stream->Send(SerializeToFrame(cut));
+  REQUIRE(loop.RunUntil([&] { return closed.acks.size() == 2; }, Deadline()));
+  CHECK((names(0, 1) && names(1, 2)));
+}
 
 TEST_CASE("frames that are no entry end their stream") {
   OtherServer other;
