@@ -37,6 +37,11 @@ std::string ReleaseDir() {
   return directory;
 }
 
+std::string ReadFile(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
 std::string Replace(std::string text, const std::string& what, const std::string& with) {
   REQUIRE(text.find(what) != std::string::npos);
   return text.replace(text.find(what), what.size(), with);
@@ -114,6 +119,11 @@ class UpgradeScenario : public Scenario {
     Train(20);
   }
 
+  // True if the servers had each other's copies all the time.
+  bool KeptCopies() {
+    return ReadFile((*this)->LogFile(TaskRole::kChief, 0)).find("degraded") == std::string::npos;
+  }
+
   void Control(const std::string& command, const std::string& ps = "") {
     Check(ControlJob({.run = (*this)->checkpoint_dir(), .command = command, .mode = ps}).status());
   }
@@ -158,6 +168,7 @@ TEST_CASE("a cluster of two minor versions applies each update once", "[mixed]")
     StartMixed(&s, mix);
     const ApplyReport report = s.Finish();
     CHECK(report.timelines == 1);
+    CHECK(s.KeptCopies());
     CHECK(report.applied == uint64_t{2} * 2 * 1000);  // two servers, one tablet each
   }
 }
@@ -170,6 +181,7 @@ TEST_CASE("a synchronous cluster of two minor versions has the bits of one versi
     UpgradeScenario s("upgrade-mixed", WithCopies(SyncJob(kEpochs)));
     StartMixed(&s, mix);
     CHECK(s.Finish().timelines == 1);
+    CHECK(s.KeptCopies());
     CheckSameWeights(calm, TrainedWeightsOf(s->checkpoint_dir()));
   }
 }
@@ -229,11 +241,6 @@ TEST_CASE("servers without copies are drained, upgraded and returned, and nothin
   s.ExchangeChief();
   for (int ps = 0; ps < kServers; ++ps) s.Release(ps);
   CHECK(s.Finish(seconds(300)).timelines == 1);
-}
-
-std::string ReadFile(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
 // The newest segment of a journal.
