@@ -100,6 +100,8 @@ std::string Chief::StatusText() const {
       std::min<uint64_t>(s.epoch + 1, epochs), s.steps, s.queued, s.in_flight, s.ready_workers);
   for (size_t i = 0; i < s.workers.size(); ++i) {
     const WorkerFigures& w = s.workers[i];
+    // One that had joined has left.
+    if (i < s.worker_reports.size() && s.worker_reports[i].address.empty()) continue;
     text += fmt::format("worker:{}  {} steps, ", i, w.steps);
     text += w.connected ? fmt::format("{} closures in hand, no result for {:.1f} s\n", w.in_flight,
                                       w.silent_seconds)

@@ -1,5 +1,6 @@
 #include "chief/api/coordinator.h"
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <utility>
@@ -74,10 +75,7 @@ class CoordinatorImpl final : public ClusterCoordinator, private CoreEffects {
   absl::Status EndEpoch(const v1::EpochRecord* record) override;
   std::vector<v1::EpochRecord> History() const override;
   absl::Status SetMode(const ModeSettings& settings) override;
-  absl::Status MoveTablets(const TabletMove& move) override {
-    MutexLock lock(core_.mu());
-    return core_.get()->MoveTablets(move);
-  }
+  absl::Status MoveTablets(const TabletMove& move) override;
   absl::Status FenceWorker(int worker, bool fenced, bool again) override {
     MutexLock lock(core_.mu());
     return core_.get()->FenceWorker(worker, fenced, again);
@@ -227,6 +225,23 @@ absl::StatusOr<Task> CoordinatorImpl::Join(Role role, const std::string& address
   COHORT_ASSIGN_OR_RETURN(const bool in_time, core_.Wait(settled, core_.Deadline(kJoinSeconds)));
   if (!in_time) return Unavailable("the chief's journal does not take the {}", task.ToString());
   return task;
+}
+
+absl::Status CoordinatorImpl::MoveTablets(const TabletMove& move) {
+  MutexLock lock(core_.mu());
+  CoordinatorCore* const core = core_.get();
+  COHORT_RETURN_IF_ERROR(core->MoveTablets(move));
+  if (move.what != TabletMove::What::kAdd) return absl::OkStatus();
+  const std::vector<std::string>& servers = core->view().context.options.ps;
+  const auto at = std::find(servers.begin(), servers.end(), move.address);
+  const Task task = PsTask(static_cast<int>(at - servers.begin()));
+  const Membership& membership = core->view().membership;
+  const auto adopted = [&membership, task] { return membership.adopted(task); };
+  COHORT_ASSIGN_OR_RETURN(const bool in_time, core_.Wait(adopted, core_.Deadline(kJoinSeconds)));
+  if (in_time) return absl::OkStatus();
+  const std::string& why = membership.member(task).why_down;
+  return Unavailable("{} is not reached yet: {}. The chief tries for 30 s, and then forgets it",
+                     membership.Name(task), why.empty() ? "it has not answered" : why);
 }
 
 ClusterSpec CoordinatorImpl::Peers() const {

@@ -30,8 +30,11 @@ absl::Status CheckOptions(const CoordinatorOptions& options) {
     const auto& tasks = options.cluster.tasks(role);
     if (tasks.empty() && role == Role::kWorker && !options.join_bind.empty()) continue;
     if (tasks.empty()) {
-      return WithExitCode(InvalidArgument("TF_CONFIG: the cluster has no {}", RoleName(role)),
-                          ExitCode::kConfig);
+      const char* const join =
+          role == Role::kWorker ? "; with --join_bind workers may join while the job runs" : "";
+      return WithExitCode(
+          InvalidArgument("TF_CONFIG: the cluster has no {}{}", RoleName(role), join),
+          ExitCode::kConfig);
     }
     if (tasks.rbegin()->first != static_cast<int>(tasks.size()) - 1) {
       return WithExitCode(

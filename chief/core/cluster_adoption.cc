@@ -7,12 +7,22 @@
 #include "common/base/status.h"
 
 namespace cohort {
+namespace {
+
+constexpr int64_t kJoinedUs = 1'000'000;  // how long a chief that starts waits for joined workers
+
+}  // namespace
 
 bool ClusterAdoption::EnoughWorkers(Link at_least) const {
   if (membership_->all(Role::kWorker, at_least)) return true;
   // A continued run does not wait for workers that may never return. It does wait for a worker that
   // hears another chief.
   if (membership_->any_worker_hears_other()) return false;
+  // One that has joined may have left meanwhile.
+  const int64_t waited_us = context_->now_us - phase_since_us_;
+  if (membership_->all(Role::kWorker, at_least, /*joined=*/false) && waited_us >= kJoinedUs) {
+    return true;
+  }
   return context_->options.continued && membership_->count(Role::kWorker, at_least) > 0 &&
          context_->now_us - phase_since_us_ >= context_->options.adopt_grace_us;
 }

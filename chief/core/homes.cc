@@ -23,7 +23,19 @@ void Homes::DrainFreePlaces() {
   }
 }
 
-size_t Homes::servers_left() const { return context_->options.ps.size() - drained_.size(); }
+size_t Homes::servers_left(bool there) const {
+  size_t left = 0;
+  for (int ps = 0; ps < membership_->ps(); ++ps) {
+    const bool counts = !drained_.contains(ps) && (!there || membership_->adopted(PsTask(ps)));
+    left += counts ? 1 : 0;
+  }
+  return left;
+}
+
+bool Homes::drained(int ps) const {
+  if (context_->options.ps[static_cast<size_t>(ps)].empty()) return true;
+  return drained_.contains(ps) && servers_left(/*there=*/false) > 0;
+}
 
 std::map<uint32_t, Homes::Home> Homes::OfLayout(const v1::Layout& layout, uint64_t term) {
   std::map<uint32_t, Home> homes;
@@ -241,8 +253,11 @@ absl::Status Homes::CheckDrain(int ps) const {
     return InvalidArgument("there is no ps:{}: the job has ps:0 to ps:{}", ps,
                            membership_->ps() - 1);
   }
-  if (!drained(ps) && servers_left() <= 1) {
-    return InvalidArgument("ps:{} is the last server with tablets: add another one first", ps);
+  const size_t others =
+      servers_left(/*there=*/true) - (!drained(ps) && membership_->adopted(PsTask(ps)) ? 1 : 0);
+  if (!drained(ps) && others == 0) {
+    return InvalidArgument(
+        "ps:{} is the last server with tablets that is there: add another one first", ps);
   }
   return absl::OkStatus();
 }

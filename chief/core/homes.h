@@ -74,7 +74,8 @@ class Homes {
   absl::Status Rebalance(const v1::Layout& layout);
   // A server that had joined is gone for good: nothing moves to its place any more.
   void Forget(int ps);
-  bool drained(int ps) const { return drained_.contains(ps); }
+  // Also a free place. If no other server is left, those that a user has drained count again.
+  bool drained(int ps) const;
   // Tablets that were handed over to the servers where they have to be.
   uint64_t handed_over() const { return handed_over_; }
   // Tablets that are not where they have to be.
@@ -146,7 +147,8 @@ class Homes {
 
   // Nobody is there who could have tablets.
   void DrainFreePlaces();
-  size_t servers_left() const;
+  // Those that may have tablets, `there`: and are adopted.
+  size_t servers_left(bool there) const;
   uint32_t named() const { return static_cast<uint32_t>(membership_->named(Role::kPs)); }
   static std::map<uint32_t, Home> OfLayout(const v1::Layout& layout, uint64_t term);
   std::map<uint32_t, Home> Known(const v1::Layout& layout) const;

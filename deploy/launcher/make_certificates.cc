@@ -70,8 +70,8 @@ absl::StatusOr<std::string> ReadWhole(const std::string& path) {
 std::vector<Wanted> CertificatesByRole(const ClusterFile& file) {
   std::vector<Wanted> wanted;
   for (const Role role : {Role::kChief, Role::kWorker, Role::kPs, Role::kEvaluator}) {
-    const bool always = role == Role::kChief || role == Role::kEvaluator;
-    if (!always && file.cluster.count(role) == 0) continue;
+    // Workers may join a cluster that names none.
+    if (role == Role::kPs && file.cluster.count(role) == 0) continue;
     wanted.push_back({std::string(RoleName(role)), {file.name, PeerRoleOf(role), std::nullopt}});
   }
   return wanted;

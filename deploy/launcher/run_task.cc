@@ -55,7 +55,7 @@ constexpr ForwardedFlag kForwarded[] = {
     {"log_dir", false, kAnyChief | kEvaluator, "chief, evaluator: directory of metrics"},
     {"takeover", true, kAnyChief, "chief: take the cluster from another chief"},
     {"standby", true, kAnyChief, "chief: wait for the end of another chief, then continue its job"},
-    {"join_bind", false, kChief,
+    {"join_bind", false, kAnyChief,
      "chief: HOST:PORT at which workers join while the job runs; default: none may"},
     {"join", false, kWorker,
      "worker: HOST:PORT of the chief of a running job to join, instead of TF_CONFIG"},

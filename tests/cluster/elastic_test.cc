@@ -134,7 +134,7 @@ TEST_CASE("a worker that cannot join says why", "[processes]") {
   s.Check(s->Start(TaskRole::kWorker, 1, {"--join", "127.0.0.1:1", "--chief_wait_s", "1"}));
   CHECK(s.ExitOf(TaskRole::kWorker, 1, seconds(20)) == 169);
   CHECK_THAT(s->LogTail(TaskRole::kWorker, 1, 3),
-             Catch::Contains("waits to join: the chief at 127.0.0.1:1"));
+             Catch::Contains("waits to join, 0 s: the chief at 127.0.0.1:1"));
   s.Check(s->Start(TaskRole::kWorker, 2, {"--join", "chief"}));
   CHECK(s.ExitOf(TaskRole::kWorker, 2, seconds(20)) == 64);
   for (const int ps : {0, 1}) s.Release(ps);

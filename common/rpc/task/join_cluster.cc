@@ -25,6 +25,7 @@ namespace {
 
 constexpr std::chrono::seconds kAskAgainAfter{1};
 constexpr std::chrono::seconds kAnswerTime{10};
+constexpr std::chrono::seconds kTellEvery{10};
 
 // The address of this host from which a packet to `chief` leaves, with a port that is free.
 absl::StatusOr<Address> OwnAddress(const Address& chief) {
@@ -76,8 +77,8 @@ class Question : public StreamHandler {
         const auto client,
         StreamClient::Create(chief, {.security = options.security, .task = Task{Role::kChief, 0}}));
     CompletionLoop loop;
-    const auto stream = client->Open("/cohort.v1.Chief/Join", this, &loop,
-                                     {.wait_for_ready = true, .connect_timeout = kAnswerTime});
+    const auto stream =
+        client->Open("/cohort.v1.Chief/Join", this, &loop, {.wait_for_ready = false});
     stream->Send(SerializeToFrame(request));
     if (!loop.RunUntil([this] { return closed_; },
                        std::chrono::steady_clock::now() + kAnswerTime)) {
@@ -85,6 +86,13 @@ class Question : public StreamHandler {
       loop.RunUntil([this] { return closed_; }, TimePoint::max());
     }
     if (answered_) return answer_;
+    if (absl::IsUnimplemented(end_)) {
+      return InvalidArgument("it is another task, not a chief's --join_bind");
+    }
+    if (absl::IsPermissionDenied(end_) || absl::IsUnauthenticated(end_) ||
+        absl::IsFailedPrecondition(end_)) {
+      return end_;
+    }
     return Unavailable("{}", std::string(end_.ok() ? "it has not answered" : end_.message()));
   }
 
@@ -129,6 +137,7 @@ absl::StatusOr<std::string> JoinCluster(const JoinOptions& options) {
   }
   const TimePoint begin = std::chrono::steady_clock::now();
   std::string told;
+  Duration tell_at = kTellEvery;
   v1::JoinRequest request;
   request.set_role(std::string(RoleName(options.role)));
   SetProtocolVersion(&request);
@@ -154,11 +163,13 @@ absl::StatusOr<std::string> JoinCluster(const JoinOptions& options) {
     if (!MayHelpLater(why)) {
       return ExitCodeOf(why) == ExitCode::kUsage ? why : WithExitCode(why, ExitCode::kConfig);
     }
-    if (options.on_wait && std::exchange(told, std::string(why.message())) != why.message()) {
-      options.on_wait(told);
+    const Duration waited = std::chrono::steady_clock::now() - begin;
+    const bool other = std::exchange(told, std::string(why.message())) != why.message();
+    if (options.on_wait && (other || waited >= tell_at)) {
+      options.on_wait(fmt::format("{:.0f} s: {}", ToSeconds(waited), told));
+      tell_at = waited + kTellEvery;
     }
-    const bool late = options.wait_s > 0 &&
-                      std::chrono::steady_clock::now() - begin >= FromSeconds(options.wait_s);
+    const bool late = options.wait_s > 0 && waited >= FromSeconds(options.wait_s);
     if (late) {
       return WithExitCode(Unavailable("gave up after {} s: {}", options.wait_s, told),
                           ExitCode::kUnavailable);

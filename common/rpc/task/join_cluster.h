@@ -25,7 +25,7 @@ struct JoinOptions {
   double wait_s = 300;  // how long a chief may not answer, or have no place; 0: forever
   // Waits, and returns false if the task has to end meanwhile.
   std::function<bool(Duration)> wait;
-  std::function<void(const std::string&)> on_wait;  // why it waits, once for each reason
+  std::function<void(const std::string&)> on_wait;  // for how long it waits, and why
 };
 
 // Asks the chief of a running job to take this task in (proto/chief.proto). Returns the TF_CONFIG

@@ -197,7 +197,7 @@ absl::StatusOr<std::string> Join(const ServedProgram& program, const ServedFlags
     return *signal == 0;
   };
   join.on_wait = [&program](const std::string& why) {
-    std::fprintf(stderr, "%s: waits to join: %s\n", program.name, why.c_str());
+    std::fprintf(stderr, "%s: waits to join, %s\n", program.name, why.c_str());
   };
   return JoinCluster(join);
 }
