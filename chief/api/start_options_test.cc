@@ -45,7 +45,9 @@ TEST_CASE("the core gets the job's settings and the addresses by index") {
   CHECK(core.seed == 7);
   CHECK(core.checkpoint_dir == "/c");
   CHECK(core.workers == std::vector<std::string>{"host0:1", "host1:1"});
-  CHECK(core.ps == std::vector<std::string>{"host2:1"});
+  REQUIRE(core.ps.size() == 1 + core.ps_places);
+  CHECK(core.ps[0] == "host2:1");
+  CHECK(core.worker_places == 0);  // without --join_bind
   CHECK(core.directory_token == "token");
   CHECK(core.continued);
 }

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "chief/core/core_parts_test_util.h"
 #include "chief/core/core_test_world.h"
 
 namespace cohort {
@@ -107,6 +108,25 @@ TEST_CASE("a chief that is restarted dials the workers that have joined") {
   options.workers = {"a:1", "b:1", "c:1"};
   AddPlaces(joined, /*workers=*/0, /*servers=*/0, &options);
   CHECK(options.workers == std::vector<std::string>{"a:1", "b:1", "c:1"});
+}
+
+TEST_CASE("servers that a user has drained count again if the one that had joined is gone") {
+  CoreParts parts(/*workers=*/1, /*ps=*/2);
+  parts.context.options.ps_places = 1;
+  for (const int ps : {0, 1}) parts.Adopt(PsTask(ps));
+  const v1::Layout layout = CoreParts::OneTabletEach(1);
+  parts.homes.Assign(layout, 1);
+  REQUIRE(parts.homes.Drain(0, layout).ok());
+  CHECK(parts.homes.drained(0));
+  CHECK(parts.homes.moving() == 1);
+  CHECK(absl::IsInvalidArgument(parts.homes.Drain(1, layout)));
+  parts.context.options.ps[1].clear();
+  parts.homes.Forget(1);
+  CHECK_FALSE(parts.homes.drained(0));
+  CHECK(parts.homes.drained(1));
+  CHECK(parts.homes.moving() == 0);
+  CHECK(parts.homes.Placed(layout).tablets(0).ps() == 0);
+  CHECK(parts.homes.figures().size() == 1);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ const std::map<std::string, std::string> kExpected = {
     {"/cohort.v1.ParameterServer/Control", "C...."},
     {"/cohort.v1.ParameterServer/PushPull", ".W..."},
     {"/cohort.v1.ParameterServer/Copy", "..P.."},
+    {"/cohort.v1.Chief/Join", ".W..."},
     {"/cohort.v1.Worker/Control", "C...."},
     {"/cohort.v1.Worker/Segments", ".W..."},
     {"/cohort.v1.Peer/Collective", ".W..."},
