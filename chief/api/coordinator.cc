@@ -109,7 +109,7 @@ class CoordinatorImpl final : public ClusterCoordinator, private CoreEffects {
     streams_->SendToWorker(worker, message, std::move(rest));
   }
   void SendToPs(int ps, v1::ChiefToPs message) override { streams_->SendToPs(ps, message); }
-  void Dial(Task task, const std::string& address) override { streams_->Dial(task, address); }
+  void DialJoined(Task task, const std::string& address) override { streams_->Dial(task, address); }
   void HangUp(Task task) override { streams_->HangUp(task); }
   void Reconnect(Task task, const std::string& why) override;
   void TakeGeneration(uint64_t heard) override { journal_->TakeGeneration(heard); }

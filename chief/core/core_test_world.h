@@ -154,7 +154,7 @@ class TestWorld : public CoreEffects {
   void CutDone(uint64_t, const absl::Status& status) override { cuts_done.push_back(status); }
   void RollbackDone(const absl::Status& status) override { rollbacks_done.push_back(status); }
   void Note(const char* event, const std::string& what) override;
-  void Dial(Task task, const std::string& address) override {
+  void DialJoined(Task task, const std::string& address) override {
     dialed.push_back(task.ToString() + " at " + address);
   }
   void HangUp(Task task) override { dialed.push_back(task.ToString()); }

@@ -120,7 +120,7 @@ class CoreEffects {
   // Ends the stream, reports to OnDisconnected, and dials again.
   virtual void Reconnect(Task task, const std::string& why) = 0;
   // Opens a stream to a task that has joined, and again when it ends. HangUp: no more.
-  virtual void Dial(Task task, const std::string& address) {}
+  virtual void DialJoined(Task task, const std::string& address) {}
   virtual void HangUp(Task task) {}
   // Creates the next generation above `heard` in the journal's directory; reports to OnGeneration.
   // Errors: OutOfRange if `heard` is TooFarAhead of the existing generations; it creates nothing.

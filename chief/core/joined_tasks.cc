@@ -66,7 +66,7 @@ void JoinedTasks::OnJournaled(uint64_t record) {
     }
     const Task task = waiting_[i].task;
     waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
-    outbox_->effects()->Dial(task, AddressOf(task));
+    outbox_->effects()->DialJoined(task, AddressOf(task));
   }
 }
 

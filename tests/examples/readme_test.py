@@ -22,6 +22,7 @@ NOT_RUN = {
         "a full build takes minutes; deploy/quickstart.sh does the same in this test, on this tree",
     "cd build/release && cpack": "package_test.py makes and installs the packages",
     "cohort train job.yaml": "strategies_test.py and replicas_test.py run these commands on jobs of their own",
+    "cohort run JOB.yaml --join_bind": "elastic_test.cc starts such a chief and workers that join it",
     "cohort ctl RUN": "launcher_real_test.py runs these commands on a job of its own",
     "cohort export run/checkpoints --changed_since": "increments_test.py runs it on the checkpoints of a job of its own",
     "srun --ntasks=4 sh -c 'cohort predict": "needs Slurm; predict_test.py predicts and joins parts",
