@@ -200,12 +200,13 @@ class RunCase(DirectoryTestCase):
         self.ends = []  # (role, index, code)
         kubelet = Kubelet(self.directory, resources, claims, self.certificates(resources), self.arguments)
         self.kubelet = self.enterContext(kubelet)
-        # The chief does not wait for the tasks before it is ready, nor they for it.
+        # The chief does not wait for the tasks before it is ready, nor they for it, unless they join.
         for role in ("evaluator", "worker", "chief", "ps"):
             tasks = [pod for pod in kubelet.pods if pod.role == role]
             for pod in tasks:
                 kubelet.start(pod)
-            wait_ready(kubelet, tasks)
+            wait_ready(kubelet, [pod for pod in tasks if not any(a.startswith("--join=") for a in self.arguments(pod))])
+        wait_ready(kubelet, kubelet.pods)
         return kubelet
 
     def arguments(self, pod):
