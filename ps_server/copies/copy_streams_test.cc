@@ -148,8 +148,8 @@ struct Closed : StreamHandler {
 
 TEST_CASE("frames of version 2.6 are read, and an entry alone is not answered before its payload") {
   OtherServer other;
+  Closed closed;  // outlives the stream, which ends with the loop
   CompletionLoop loop;
-  Closed closed;
   const auto client = StreamClient::Create("unix:" + other.path(), {});
   REQUIRE(client.ok());
   StreamClient::OpenOptions open;
