@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "chief/core/recovery.h"
 #include "common/base/crash_point.h"
@@ -200,10 +201,8 @@ void Homes::Advance(const v1::Layout& layout, const v1::StepPosition& boundary,
       if (home.copy == home.place) {
         if (!may_hand_over) continue;
         ++handed_over_;
-        outbox_->effects()->Note(
-            "tablet_handed_over",
-            fmt::format("tablet {} from ps:{} to ps:{}, {} still move", spec.tablet(), home.primary,
-                        home.place, moving() - 1));
+        hand_over_ = fmt::format("tablet {} from ps:{} to ps:{}, {} still move", spec.tablet(),
+                                 home.primary, home.place, moving() - 1);
         Promote(spec.tablet(), &home);
         return Journal();
       }
@@ -470,6 +469,9 @@ void Homes::OnJournaled(uint64_t record) {
   if (record_ == 0 || record < record_) return;
   record_ = 0;
   COHORT_CRASH_POINT("chief.homes.journaled");
+  if (!hand_over_.empty()) {
+    outbox_->effects()->Note("tablet_handed_over", std::exchange(hand_over_, ""));
+  }
   if (fill_.has_value() && fill_->state == FillState::kJournaling) {
     homes_.at(fill_->tablet).copy = fill_->server;
     fill_.reset();

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -176,6 +177,7 @@ class Homes {
   std::map<uint32_t, Home> homes_;  // by tablet
   std::set<int> drained_;           // free places, too
   uint64_t handed_over_ = 0;
+  std::string hand_over_;  // for the log, when the journal has it; "": none
   std::optional<v1::TabletHomes> journaled_;
   bool replicated_ = false;
   bool changed_ = false;              // since the assignment
