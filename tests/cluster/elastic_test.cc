@@ -128,6 +128,17 @@ TEST_CASE("a chief that is killed finds the workers that have joined", "[process
   CHECK(e.Finish().timelines == 1);
 }
 
+TEST_CASE("a worker that joins without the data is refused, and the job continues", "[processes]") {
+  Elastic e("elastic-data", SyncJob());
+  e.s.Check(e.s->Start(TaskRole::kWorker, 9, {"--join", e.chief, "--data_dir", "/nonexistent"}));
+  e.s.Said(TaskRole::kChief, 0, {"task_refused", "worker:1"});
+  e.s.Said(TaskRole::kChief, 0, {"task_left", "worker:1"});
+  e.Train(10);
+  e.Join();  // it gets the place
+  for (const int ps : {0, 1}) e.s.Release(ps);
+  CHECK(e.s.Finish(seconds(120)).timelines == 1);
+}
+
 TEST_CASE("a worker that cannot join says why", "[processes]") {
   Elastic e("elastic-refused", StormJob(1));
   auto& s = e.s;
@@ -192,6 +203,22 @@ TEST_CASE("a server that is added while the job runs gets tablets, and nothing i
   Scenario s(Body::kProcesses, "add-ps", WithAddedServer(WideJob(/*sync=*/false)));
   AddServer(&s);
   CHECK(s.Finish(seconds(300)).timelines == 1);
+}
+
+// 30 s pass until the chief gives the server up.
+TEST_CASE("an added server with tablets is lost for good, and the others continue",
+          "[processes][long]") {
+  Scenario s(Body::kProcesses, "add-ps-lost", WithAddedServer(WideJob(/*sync=*/false)));
+  for (const int ps : {0, 1}) s.Pace(ps, milliseconds(20));
+  s.Check(s->StartAll());
+  s.Said(TaskRole::kChief, 0, {"checkpoint", "cut=1"});
+  Control(&s, "add-ps", fmt::format("127.0.0.1:{}", s->proxy(TaskRole::kPs, 2)->port()));
+  Control(&s, "rebalance");
+  s.Said(TaskRole::kChief, 0, {"tablet_handed_over", "to ps:2", "0 still move"});
+  s.Check(s->Kill(TaskRole::kPs, 2));
+  s.Said(TaskRole::kChief, 0, {"tablets_assigned", "timeline=2", "status=OK"}, seconds(90));
+  for (const int ps : {0, 1}) s.Release(ps);
+  CHECK(s.ExitOf(TaskRole::kChief, 0, seconds(120)) == 0);
 }
 
 TEST_CASE("a server that is added changes no bit of synchronous weights", "[processes]") {
