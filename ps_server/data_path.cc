@@ -221,10 +221,10 @@ uint64_t DataPath::ValueBytes() const {
          (has_disk ? tablets->disk->memory_bytes() : 0);
 }
 
-void DataPath::AddRowFigures(v1::TaskFigures* figures) const {
+void DataPath::AddFigures(v1::TaskFigures* figures) const {
   const std::shared_ptr<const TabletSet> tablets = this->tablets();
   if (tablets == nullptr) return;
-  for (const auto& tablet : tablets->tablets) tablet->AddRowFigures(figures);
+  for (const auto& tablet : tablets->tablets) tablet->AddFigures(figures);
 }
 
 void DataPath::Reclaim() {

@@ -134,7 +134,7 @@ class DataPath {
   // Values and slots of the tablets that are served. Tables without bounds grow.
   uint64_t ValueBytes() const;
   // Adds the figures of the tablets that are served.
-  void AddRowFigures(v1::TaskFigures* figures) const;
+  void AddFigures(v1::TaskFigures* figures) const;
   uint64_t EarlyBytes() const { return early_bytes_.load(); }
   // For Tablet::Options.
   std::atomic<uint64_t>* early_bytes() { return &early_bytes_; }

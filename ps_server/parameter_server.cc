@@ -77,7 +77,7 @@ ParameterServer::ParameterServer(Options options)
       [this] { return static_cast<double>(core_->memory()->answers()->bytes()); });
   registry_.AddPreparation([this, metrics = std::make_shared<RowMetrics>(&registry_)] {
     v1::TaskFigures figures;
-    core_->data_path()->AddRowFigures(&figures);
+    core_->data_path()->AddFigures(&figures);
     metrics->Set(figures);
   });
   registry_.AddCallback("cohort_ps_early_bytes",
@@ -111,7 +111,7 @@ v1::TaskFigures ParameterServer::Figures() const {
   figures.set_sent_bytes(metrics.bytes_out->value());
   figures.set_received_bytes(metrics.bytes_in->value());
   figures.set_pushes(metrics.pushes[v1::APPLIED]->value() + metrics.pushes[v1::STAGED]->value());
-  core_->data_path()->AddRowFigures(&figures);
+  core_->data_path()->AddFigures(&figures);
   return figures;
 }
 

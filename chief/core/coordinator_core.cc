@@ -118,6 +118,7 @@ void CoordinatorCore::Tick(int64_t now_us) {
   dispatcher_.Tick();
   CheckStranded();
   WatchLinks();
+  WatchLoad();
   rollback_.Tick(context_.now_us);
   cut_.Tick(context_.now_us);
   if (absl::Status late = steps_.Tick(); !late.ok()) {
@@ -165,6 +166,9 @@ void CoordinatorCore::OnPong(Task task, const v1::Pong& pong) {
   membership_.OnPong(task, pong);
   if (!membership_.adopted(task)) return;
   if (task.role == Role::kPs) {
+    for (const v1::TabletFigures& of : pong.figures().tablets()) {
+      load_.OnMoved(task.index, of.tablet(), of.moved_bytes(), context_.now_us);
+    }
     return links_.OnBytes(task.index,
                           pong.figures().sent_bytes() + pong.figures().received_bytes());
   }
@@ -185,6 +189,18 @@ void CoordinatorCore::WatchLinks() {
     event.begins ? outbox_.effects()->Warn(event.name, event.what)
                  : outbox_.effects()->Note(event.name, event.what);
   }
+}
+
+void CoordinatorCore::WatchLoad() {
+  if (!context_.options.rebalance) return;
+  if (!served() || !homes_.settled()) return load_.Wait();
+  const std::optional<LoadWatch::Move> due =
+      load_.Tick(homes_.places(), homes_.open_servers(), context_.now_us);
+  if (!due.has_value()) return;
+  const absl::Status moves =
+      MoveTablets({.what = TabletMove::What::kMove, .ps = due->server, .tablet = due->tablet});
+  // Else it is found again.
+  if (moves.ok()) outbox_.effects()->Note("tablet_moves", due->why);
 }
 
 void CoordinatorCore::CheckStranded() {
@@ -374,6 +390,8 @@ absl::Status CoordinatorCore::MoveTablets(const TabletMove& move) {
       return homes_.Rebalance(variables_.layout());
     case TabletMove::What::kFence:
       return FenceServer(move.ps);
+    case TabletMove::What::kMove:
+      return homes_.Move(move.tablet, move.ps);
   }
   return absl::OkStatus();
 }

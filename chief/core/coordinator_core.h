@@ -21,6 +21,7 @@
 #include "chief/core/joined_tasks.h"
 #include "chief/core/journal_watch.h"
 #include "chief/core/link_watch.h"
+#include "chief/core/load_watch.h"
 #include "chief/core/membership.h"
 #include "chief/core/open_closures.h"
 #include "chief/core/outbox.h"
@@ -195,6 +196,7 @@ class CoordinatorCore {
   void Refuse(Task task, absl::Status why);
   void OnPong(Task task, const v1::Pong& pong);
   void WatchLinks();
+  void WatchLoad();
   void CheckStranded();
   DispatchGate Gate() const;
   void AdvanceCut();
@@ -225,6 +227,7 @@ class CoordinatorCore {
   Rollback rollback_;              // the walk to an older state
   Cut cut_;                        // the walk to a checkpoint
   LinkWatch links_;                // which servers, links and workers are slow
+  LoadWatch load_;                 // which tablet should move
   WorkerSetup setup_;              // programs and resources on workers
   ClosureQueue queue_;             // closures that are scheduled
   UnfinishedClosures unfinished_;  // those that have to be scheduled again

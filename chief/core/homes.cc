@@ -323,6 +323,17 @@ absl::Status Homes::Rebalance(const v1::Layout& layout) {
   return absl::OkStatus();
 }
 
+absl::Status Homes::Move(uint32_t tablet, int ps) {
+  const auto home = homes_.find(tablet);
+  if (home == homes_.end() || ps < 0 || ps >= membership_->ps() || drained(ps)) {
+    return InvalidArgument("tablet {} cannot move to ps:{}", tablet, ps);
+  }
+  if (home->second.place == ps) return absl::OkStatus();
+  home->second.place = ps;
+  Journal();
+  return absl::OkStatus();
+}
+
 // Takes tablets from the servers that have most of them.
 void Homes::FillUp(int server) {
   while (true) {
@@ -562,6 +573,20 @@ size_t Homes::alone() const {
   if (!replicated_) return 0;
   return static_cast<size_t>(
       std::ranges::count_if(homes_, [](const auto& home) { return home.second.copy < 0; }));
+}
+
+std::map<uint32_t, int> Homes::places() const {
+  std::map<uint32_t, int> places;
+  for (const auto& [tablet, home] : homes_) places[tablet] = home.place;
+  return places;
+}
+
+std::set<int> Homes::open_servers() const {
+  std::set<int> servers;
+  for (int ps = 0; ps < membership_->ps(); ++ps) {
+    if (!drained(ps) && membership_->adopted(PsTask(ps))) servers.insert(ps);
+  }
+  return servers;
 }
 
 std::set<int> Homes::primaries() const {

@@ -73,6 +73,8 @@ class Homes {
   // Tablets move back to the servers where the layout has them, as far as these are not drained. A
   // server that has joined gets some of each of the others.
   absl::Status Rebalance(const v1::Layout& layout);
+  // The tablet moves to the server. Errors: InvalidArgument if the server may not have tablets.
+  absl::Status Move(uint32_t tablet, int ps);
   // A server that had joined is gone for good: nothing moves to its place any more.
   void Forget(int ps);
   // Also a free place. If no other server is left, those that a user has drained count again.
@@ -81,6 +83,12 @@ class Homes {
   uint64_t handed_over() const { return handed_over_; }
   // Tablets that are not where they have to be.
   size_t moving() const;
+  // True if nothing moves, no copy is filled and none is missing.
+  bool settled() const { return steady() && !fill_.has_value() && moving() == 0 && alone() == 0; }
+  // The server that has to be the primary of each tablet.
+  std::map<uint32_t, int> places() const;
+  // The servers that are there and may have tablets.
+  std::set<int> open_servers() const;
   // The layout without tablets on drained servers.
   v1::Layout Placed(const v1::Layout& layout) const;
   // Edge (7) if the server takes part.

@@ -30,11 +30,12 @@ struct ModeSettings {
   bool operator==(const ModeSettings&) const = default;
 };
 
-// What a user asks of the tablets' places (chief/core/homes.h).
+// What a user, or LoadWatch, asks of the tablets' places (chief/core/homes.h).
 struct TabletMove {
-  enum class What : uint8_t { kAdd, kDrain, kReturn, kRebalance, kFence };
+  enum class What : uint8_t { kAdd, kDrain, kReturn, kRebalance, kFence, kMove };
   What what = What::kRebalance;
-  int ps = 0;           // kDrain, kReturn, kFence
+  int ps = 0;           // kDrain, kReturn, kFence; kMove: where the tablet should be
+  uint32_t tablet = 0;  // kMove
   std::string address;  // kAdd: where the server is
 };
 
@@ -81,6 +82,7 @@ struct JobSettings : ModeSettings {
   bool hashed_rows = false;  // the partitioner shares rows by hash
   // Each tablet has a copy on another server (docs/design/copies.md).
   bool copies = false;
+  bool rebalance = false;  // tablets of busy servers move by themselves (chief/core/load_watch.h)
   // How many of its own steps ahead a worker may pull the values of a step. Mode async only.
   uint32_t pull_ahead = 0;
   // Workers keep copies of rows (common/exchange/hot_rows.h), which synchronous steps do not read.

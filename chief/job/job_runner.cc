@@ -671,6 +671,7 @@ CoordinatorOptions JobRunner::MakeCoordinatorOptions() {
   options.ring = UsesRing();
   options.hashed_rows = plan_->spec().strategy().partitioner().rows() == "hash";
   options.copies = strategy.replicas() == 2;
+  options.rebalance = strategy.rebalance() == "auto";
   options.loss_scaling = LossScalingOf(spec);
   options.pull_ahead = strategy.pull_ahead();
   options.hot_rows = strategy.has_hot_rows();
@@ -1025,6 +1026,7 @@ std::string JobRunner::CommandOf(const TabletMove& move) {
     case TabletMove::What::kFence:
       return fmt::format("fence ps:{}", move.ps);
     case TabletMove::What::kRebalance:
+    case TabletMove::What::kMove:  // no command
       break;
   }
   return "rebalance";

@@ -339,6 +339,20 @@ class Checker {
                    "`strategy.replicas: 2` and `strategy.table_memory_bytes` exclude each other: a "
                    "copy has all rows in memory");
     }
+    // Not a default, which would differ from the keys of older checkpoints.
+    if (!strategy.rebalance().empty()) {
+      COHORT_RETURN_IF_ERROR(OneOf("strategy.rebalance", strategy.rebalance(), {"manual", "auto"}));
+    }
+    if (strategy.rebalance() == "auto" && strategy.name() != "parameter_server") {
+      return Error("strategy.rebalance",
+                   "`strategy.rebalance: auto` applies to parameter_server: only there are tablets "
+                   "on servers of their own");
+    }
+    if (strategy.rebalance() == "auto" && strategy.table_memory_bytes() > 0) {
+      return Error("strategy.rebalance",
+                   "`strategy.rebalance: auto` and `strategy.table_memory_bytes` exclude each "
+                   "other: a server that gets a tablet keeps all of its rows in memory");
+    }
     COHORT_RETURN_IF_ERROR(CheckCommunication(known->replicas_own));
     if (FindStrategy(strategy.mode()) != nullptr) {
       return Error("strategy.mode",

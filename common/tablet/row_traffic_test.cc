@@ -29,7 +29,7 @@ void PushIds(TestTablet* tablet, uint64_t closure, const std::vector<int64_t>& r
 
 v1::RowFigures RowFiguresOf(TestTablet* tablet) {
   v1::TaskFigures figures;
-  (*tablet)->AddRowFigures(&figures);
+  (*tablet)->AddFigures(&figures);
   REQUIRE(figures.rows_size() == 1);
   return figures.rows(0);
 }

@@ -256,6 +256,7 @@ PushEffect Tablet::Push(uint64_t generation, uint64_t watermark, const PushHeade
     return effect;
   }
   applied_.AdvanceWatermark(watermark);
+  CountMoved(StagedStep::CopiedBytes(section.entries));
   if (header.step.sync()) {
     Stage(watermark, header, section, device, result);
     return effect;
@@ -536,6 +537,9 @@ void Tablet::Pull(uint64_t generation, uint64_t step, const PullSectionView& sec
     }
     if (entry.rows) traffic_.Pulled(index, KeysOf(entry.keys));
   }
+  uint64_t bytes = 0;
+  for (size_t i = slices; i < payload->size(); ++i) bytes += (*payload)[i].bytes;
+  CountMoved(bytes);
 }
 
 void TabletSnapshot::TakeAverages() {
@@ -611,6 +615,13 @@ uint64_t Tablet::BytesIfEarly(const PushHeaderView& header, const PushSectionVie
   const bool waits = step.step == open_step() && step.step_try == staged_.step_try() &&
                      !step.partial && staged_.IsEarly(step.index);
   return waits ? StagedStep::CopiedBytes(section.entries) : 0;
+}
+
+void Tablet::AddFigures(v1::TaskFigures* figures) const {
+  traffic_.AddTo(figures);
+  v1::TabletFigures* const own = figures->add_tablets();
+  own->set_tablet(options_.tablet);
+  own->set_moved_bytes(moved_bytes_.load(std::memory_order_relaxed));
 }
 
 uint64_t Tablet::PulledBytes(const PullSectionView& section) const {

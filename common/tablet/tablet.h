@@ -249,9 +249,9 @@ class Tablet {
   uint64_t version() const { return version_.load(std::memory_order_relaxed); }
   // Does not wait for a running apply.
   uint64_t copied_blocks() const;
-  // What the tablet has of variables that are read by rows, and what steps have asked of them. Does
+  // What steps have asked of the tablet, and what it has of variables that are read by rows. Does
   // not wait for a running apply.
-  void AddRowFigures(v1::TaskFigures* figures) const { traffic_.AddTo(figures); }
+  void AddFigures(v1::TaskFigures* figures) const;
 
  private:
   // How the gradients of a shard are clipped.
@@ -301,12 +301,18 @@ class Tablet {
   absl::StatusOr<bool> ApplySum(size_t shard, const CloseOrder& close, double weight)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
+  void CountMoved(uint64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    moved_bytes_.store(moved_bytes_.load(std::memory_order_relaxed) + bytes,
+                       std::memory_order_relaxed);
+  }
+
   Options options_;  // constant while the tablet is served, except the term: see term_
   const std::shared_ptr<const LayoutRules> rules_;  // the shards use its rules
   // The shards by number. The list is constant, their contents are guarded by mu_.
   const std::vector<std::unique_ptr<Shard>> shards_;
   const std::vector<ShardClipping> clippings_;  // by shard, as shards_
   RowTraffic traffic_;                          // counts under mu_
+  std::atomic<uint64_t> moved_bytes_{0};        // payload of pulls and pushes; written under mu_
   std::atomic<uint64_t> version_{0};            // written under mu_
   std::atomic<uint64_t> open_step_{1};          // written under mu_
   std::atomic<uint64_t> term_{0};               // written under mu_

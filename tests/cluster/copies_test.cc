@@ -217,6 +217,21 @@ COHORT_BOTH_BODIES("a chief starts while a server with copies is away", AChiefSt
 COHORT_BOTH_BODIES("both servers of a tablet are lost, and the job goes back to a checkpoint",
                    BothServersAreKilled)
 
+TEST_CASE("with `rebalance: auto`, a server that was lost gets tablets back by itself",
+          "[processes]") {
+  Scenario s(Body::kProcesses, "copies-auto",
+             OptionsOf(Replace(AsyncJob(30), "\nstrategy:", "\nstrategy:\n  rebalance: auto")));
+  for (const int ps : {0, 1}) s.Pace(ps, milliseconds(5));
+  s.Check(s->StartAll());
+  s.Check(s->WaitForSteps(50, seconds(60)));
+  s.Bounce(TaskRole::kPs, 0);
+  s.Said(TaskRole::kChief, 0, {"tablet_moves", "to ps:0", "ps:0 0 %"});
+  s.Said(TaskRole::kChief, 0, {"tablet_handed_over", "to ps:0", "0 still move"});
+  s.Said(TaskRole::kChief, 0, {"not_degraded"});
+  for (const int ps : {0, 1}) s.Release(ps);
+  CHECK(s.Finish(seconds(300)).timelines == 1);
+}
+
 TEST_CASE("50 kills of servers with copies, in each mode", "[storm]") {
   ServersAreKilled(Body::kProcesses, "copies-storm-async", 30, 50, 3);
   SynchronousServersAreKilled(Body::kProcesses, "copies-storm-sync", 8, 50, 4);

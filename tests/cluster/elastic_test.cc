@@ -157,8 +157,8 @@ void Control(Scenario* s, const std::string& command, const std::string& what = 
 }
 
 // The table is so wide that each of two servers with two threads has two tablets of it.
-std::string WideJob(bool sync) {
-  std::string job = RecommenderJob(/*epochs=*/60, /*checkpoint_steps=*/200);
+std::string WideJob(bool sync, int epochs = 60) {
+  std::string job = RecommenderJob(epochs, /*checkpoint_steps=*/200);
   const auto replace = [&](const std::string& from, const std::string& to) {
     REQUIRE(job.find(from) != std::string::npos);
     job.replace(job.find(from), from.size(), to);
@@ -202,6 +202,24 @@ TEST_CASE("a server that is added while the job runs gets tablets, and nothing i
           "[processes]") {
   Scenario s(Body::kProcesses, "add-ps", WithAddedServer(WideJob(/*sync=*/false)));
   AddServer(&s);
+  CHECK(s.Finish(seconds(300)).timelines == 1);
+}
+
+TEST_CASE("with `rebalance: auto`, a server that is added gets tablets by itself", "[processes]") {
+  std::string job = WideJob(/*sync=*/false, /*epochs=*/1000);
+  const std::string strategy = "strategy:\n";
+  job.insert(job.find(strategy) + strategy.size(), "  rebalance: auto\n");
+  // Each tablet has some of the few rows that the job reads.
+  const std::string shards = "num_shards: 4";
+  job.insert(job.find(shards) + shards.size(), ", rows: hash");
+  Scenario s(Body::kProcesses, "rebalance-auto", WithAddedServer(job));
+  for (const int ps : {0, 1}) s.Pace(ps, milliseconds(10));
+  s.Check(s->StartAll());
+  s.Check(s->WaitForSteps(10, seconds(60)));
+  Control(&s, "add-ps", fmt::format("127.0.0.1:{}", s->proxy(TaskRole::kPs, 2)->port()));
+  s.Said(TaskRole::kChief, 0, {"tablet_moves", "to ps:2", "ps:2 0 %"});
+  s.Said(TaskRole::kChief, 0, {"tablet_handed_over", "to ps:2", "0 still move"});
+  for (const int ps : {0, 1}) s.Release(ps);
   CHECK(s.Finish(seconds(300)).timelines == 1);
 }
 

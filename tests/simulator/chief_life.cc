@@ -166,10 +166,13 @@ void ChiefLife::MoveTablets() {
       FenceWorker(worker, world_->chance.Percent(70));
     }
     using What = TabletMove::What;
-    static constexpr What kWhat[] = {What::kDrain, What::kReturn, What::kRebalance, What::kFence};
-    const int64_t what = world_->chance.Between(0, cluster_->plan.replicas ? 3 : 2);
+    static constexpr What kWhat[] = {What::kDrain, What::kReturn, What::kRebalance, What::kMove,
+                                     What::kFence};
+    const int64_t what = world_->chance.Between(0, cluster_->plan.replicas ? 4 : 3);
     const TabletMove move{.what = kWhat[what],
-                          .ps = static_cast<int>(world_->chance.Between(0, cluster_->plan.ps - 1))};
+                          .ps = static_cast<int>(world_->chance.Between(0, cluster_->plan.ps - 1)),
+                          .tablet = static_cast<uint32_t>(world_->chance.Between(
+                              0, cluster_->plan.ps * cluster_->plan.tablets_per_ps - 1))};
     Input([&](CoordinatorCore* core) {
       const absl::Status status = core->MoveTablets(move);
       world_->Trace("chief: tablets move ({}, ps:{}): {}", what, move.ps, status.ToString());
