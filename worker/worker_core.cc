@@ -72,6 +72,7 @@ void WorkerCore::OnClosed(Connection connection, ChiefLoss loss) {
                               {"in_hand", closures_.queued() + closures_.running()}});
   }
   adoption_.OnClosed(connection, loss, clock_->Now());
+  closed_.SignalAll();
 }
 
 void WorkerCore::OnAdopt(Connection connection, const v1::ChiefToWorker& message) {
@@ -104,6 +105,7 @@ void WorkerCore::OnAdopt(Connection connection, const v1::ChiefToWorker& message
 void WorkerCore::FillHello(const v1::AdoptWorker& adopt, v1::WorkerHello* hello) {
   adoption_.FillHello(adopt, Role::kWorker, options_, clock_->Now(), hello);
   hello->set_job(adoption_.job());
+  hello->set_leaving(leaving_);
   hello->set_timeline(timeline_);
   for (const auto& [fingerprint, program] : programs_) hello->add_programs(fingerprint);
   resources_.FillHello(hello);
@@ -337,8 +339,27 @@ bool WorkerCore::adopted() const {
   return adoption_.connection().has_value();
 }
 
+bool WorkerCore::Leave() {
+  MutexLock lock(&mu_);
+  if (!adoption_.connection().has_value() || !ProbedLately()) return false;
+  leaving_ = true;
+  log_->Info("leaving", {{"generation", adoption_.generation()}});
+  return true;
+}
+
+bool WorkerCore::AwaitRelease(TimePoint deadline) {
+  MutexLock lock(&mu_);
+  while (adoption_.connection().has_value() && closed_.WaitUntil(&mu_, deadline)) {
+  }
+  return !adoption_.connection().has_value();
+}
+
 bool WorkerCore::probed() const {
   MutexLock lock(&mu_);
+  return ProbedLately();
+}
+
+bool WorkerCore::ProbedLately() const {
   return probed_at_.has_value() && clock_->Now() - *probed_at_ < kProbeCounts;
 }
 

@@ -114,6 +114,11 @@ class WorkerCore {
   void Tick();
   // Gives back the queued closures and takes no more; NextWork ends with kStop. For SIGTERM.
   void Drain(const std::string& why);
+  // From now on, tells who asks that this replica will end, and works on. Returns false if nobody
+  // asks: only the chief of an elastic job watches the replicas that it uses.
+  bool Leave();
+  // Returns true if no chief uses this worker. Waits for that until `deadline`.
+  bool AwaitRelease(TimePoint deadline);
   // Stops the running closure too and gives it back.
   void StopRunning();
   // Reports all results that are not reported yet.
@@ -151,6 +156,7 @@ class WorkerCore {
   void Answer(uint64_t request, const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void SendResultsIf(bool due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   int64_t NowUs() const;
+  bool ProbedLately() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Options options_;
   const Clock* const clock_;
@@ -168,6 +174,8 @@ class WorkerCore {
   std::map<std::string, std::shared_ptr<const Program>> programs_ ABSL_GUARDED_BY(mu_);
   ResourceRegistry resources_ ABSL_GUARDED_BY(mu_);
   bool step_idle_ ABSL_GUARDED_BY(mu_) = false;
+  bool leaving_ ABSL_GUARDED_BY(mu_) = false;
+  CondVar closed_;                             // the stream of a chief has
   std::string draining_ ABSL_GUARDED_BY(mu_);  // the reason; "": it is not draining
 };
 

@@ -1,6 +1,7 @@
 #include "worker/worker_core.h"
 
 #include <catch2/catch.hpp>
+#include <thread>
 
 #include "common/base/clock_test_util.h"
 #include "common/base/status.h"
@@ -379,6 +380,22 @@ TEST_CASE_METHOD(CoreFixture,
   Dispatch(1, 1, {4});
   CHECK(effects.sent.back().second.results().results(0).id() == 4);
   CHECK(core->NextWork(true).kind == Work::Kind::kStop);
+}
+
+TEST_CASE_METHOD(CoreFixture,
+                 "a replica that leaves works until the chief that watches it lets go") {
+  const TimePoint late = RealClock().Now() + std::chrono::hours(1);
+  Adopt(1, 1);
+  CHECK_FALSE(core->Leave());  // nobody asks
+  CHECK_FALSE(Adopt(2, 1, true).hello().leaving());
+  CHECK(core->Leave());
+  CHECK(Adopt(2, 1, true).hello().leaving());
+  CHECK_FALSE(core->AwaitRelease(RealClock().Now()));
+  Dispatch(1, 1, {1});
+  CHECK(core->NextWork(true).kind == Work::Kind::kClosure);
+  std::thread thread([&] { CHECK(core->AwaitRelease(late)); });
+  core->OnClosed(1, ChiefLoss::kClosed);
+  thread.join();
 }
 
 TEST_CASE_METHOD(CoreFixture, "another job starts without closures") {

@@ -38,8 +38,8 @@ absl::StatusOr<std::unique_ptr<ElasticReplicas>> ElasticReplicas::Start(
     Options options, const ReplicaWatch::Options& watch_options) {
   COHORT_ASSIGN_OR_RETURN(auto started, ReplicaWatch::Start(options.all, watch_options));
   const std::shared_ptr<ReplicaWatch> watch = std::move(started);
-  options.watch = [watch](std::set<int> away) { watch->Watch(std::move(away)); };
   options.answers = [watch] { return watch->answers(); };
+  options.leaving = [watch] { return watch->leaving(); };
   options.roll_call = [watch](const std::set<int>& replicas, Duration limit) {
     return watch->RollCall(replicas, limit);
   };
@@ -122,10 +122,17 @@ bool ElasticReplicas::IsDue() {
     const auto answer = answers.find(number);
     rule.OnAnswer(answer == answers.end() ? std::nullopt : std::optional(answer->second), now);
   }
-  if (now < next_due_ || Back().empty()) return false;
+  const bool leave = now >= next_leave_ && Leave();
+  if (!leave && (now < next_due_ || Back().empty())) return false;
+  next_leave_ = now + kRetryLeave;
   next_due_ = now + kRetry;
   change_began_ = now;
   return true;
+}
+
+bool ElasticReplicas::Leave() const {
+  const std::set<int> leaving = options_.leaving();
+  return std::ranges::any_of(leaving, [this](int number) { return used_.contains(number); });
 }
 
 std::set<int> ElasticReplicas::Back() const {
@@ -193,7 +200,6 @@ void ElasticReplicas::Use(const std::set<int>& next) {
   for (const int number : Without(joined_, next)) joined_.erase(number);
   used_ = next;
   changed_ = true;
-  options_.watch(Away());
 }
 
 std::string ElasticReplicas::Names(const std::set<int>& replicas) const {
@@ -212,12 +218,19 @@ std::string ElasticReplicas::Describe(const End& end, const std::set<int>& wante
   const std::set<int> gone_again = Without(Without(wanted, used_), next);
   std::string text;
   const auto say = [&text](const std::string& what) { text += (text.empty() ? "" : "; ") + what; };
+  const bool left = JobWalk::EndedForReplicas(end.status);
   const auto is = [](const std::set<int>& replicas) { return replicas.size() == 1 ? "is" : "are"; };
-  if (!JobWalk::EndedForReplicas(end.status)) say(std::string(end.status.message()));
+  if (!left) say(std::string(end.status.message()));
   if (!back.empty()) say(fmt::format("{} {} back", Names(back), is(back)));
   if (!gone_again.empty()) say(fmt::format("{} {} lost again", Names(gone_again), is(gone_again)));
-  say(fmt::format("continuing{}{}{} on {} replica{}", gone.empty() ? "" : " without ", Names(gone),
-                  gone.empty() ? "" : ",", next.size(), next.size() == 1 ? "" : "s"));
+  std::string without;
+  if (left && !gone.empty()) {
+    say(fmt::format("{} {} gone", Names(gone), is(gone)));
+  } else if (!gone.empty()) {
+    without = fmt::format(" without {},", Names(gone));
+  }
+  say(fmt::format("continuing{} on {} replica{}", without, next.size(),
+                  next.size() == 1 ? "" : "s"));
   return text;
 }
 

@@ -22,7 +22,7 @@ class Logger;
 // The replicas of an elastic job (docs/design/replicas.md): which of them the job uses, which are
 // away, and what follows when a run has ended.
 //
-//              (1) Change: lost, silent or refused
+//              (1) Change: lost, silent or refused, or after IsDue: leaving
 //     used ─────────────────────────────────────────► away
 //      ▲                                               │
 //      └───────────────────────────────────────────────┘
@@ -36,8 +36,8 @@ class ElasticReplicas {
     const Clock* clock = nullptr;
     Logger* log = nullptr;
     // Functions of a ReplicaWatch, which Start sets. Tests replace the network.
-    std::function<void(std::set<int>)> watch;
     std::function<ReplicaWatch::Answers()> answers;
+    std::function<std::set<int>()> leaving;
     std::function<ReplicaWatch::Answers(const std::set<int>&, Duration)> roll_call;
   };
   // How a run has ended.
@@ -76,8 +76,8 @@ class ElasticReplicas {
   // For JobWalk. The replica with this number in the cluster is lost, or a new process of it is
   // there already (`is_back`). Returns true if the job continues without it.
   bool GivesUp(int index, bool is_back);
-  // For JobWalk. Returns true if the run should end now, because replicas are back. If it does not
-  // end, the next time is kRetry later.
+  // For JobWalk. Returns true if the run should end now, because replicas are back or leave. If it
+  // does not end, the next time is kRetry later, or kRetryLeave.
   bool IsDue();
 
   // Chooses the replicas of the next run. Returns the line for the console; nullopt: there is no
@@ -87,12 +87,14 @@ class ElasticReplicas {
  private:
   static constexpr Duration kRollCall = std::chrono::seconds(5);
   static constexpr Duration kRetry = std::chrono::seconds(30);
+  static constexpr Duration kRetryLeave = std::chrono::seconds(2);  // machines go after seconds
   // A run trains for at least this multiple of what the change before it has cost.
   static constexpr int kTrainingPerChange = 4;
 
   // The replicas that the next run would use if all of them answer; empty: there is no next run.
   std::set<int> Wanted(const End& end) const;
   std::set<int> Away() const;
+  bool Leave() const;          // a replica in use wants to
   std::set<int> Back() const;  // those that are away and may come back now
   void Use(const std::set<int>& next);
   std::string Names(const std::set<int>& replicas) const;
@@ -108,6 +110,7 @@ class ElasticReplicas {
   bool restarted_ = false;
   std::optional<TimePoint> change_began_;  // until OnStarted
   TimePoint next_due_;
+  TimePoint next_leave_;
 };
 
 }  // namespace cohort

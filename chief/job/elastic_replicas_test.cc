@@ -24,7 +24,7 @@ absl::Status LostReplica(int index) {
 }
 
 absl::Status ReplicasBack() {
-  absl::Status status = Unavailable("replicas are back");
+  absl::Status status = Unavailable("replicas come or leave");
   SetFailure(&status, {.role = "replica", .retryable = true});
   return status;
 }
@@ -34,8 +34,8 @@ struct FourReplicas {
   FourReplicas() {
     ElasticReplicas::Options options{.clock = &clock,
                                      .log = log.get(),
-                                     .watch = [this](Numbers away) { watched = std::move(away); },
                                      .answers = [this] { return there; },
+                                     .leaving = [this] { return leaving; },
                                      .roll_call =
                                          [this](const Numbers& called, Duration) {
                                            ReplicaWatch::Answers answers;
@@ -76,7 +76,7 @@ struct FourReplicas {
   ManualClock clock;
   std::unique_ptr<Logger> log = Logger::Discard();
   ReplicaWatch::Answers there = {{0, 10}, {1, 11}, {2, 12}, {3, 13}};
-  Numbers watched;
+  Numbers leaving;
   std::optional<ElasticReplicas> replicas;
 };
 
@@ -89,7 +89,6 @@ TEST_CASE("the job continues without a lost replica, and with it when it is back
   CHECK(four.Change(LostReplica(2)) ==
         "ps:2 is lost; continuing without worker:2 (h:3), on 3 replicas");
   CHECK(four.Used() == "124");
-  CHECK(four.watched == Numbers{2});
   CHECK(four.replicas->changed());
   CHECK_FALSE(four.IsDueWithin(seconds(60)));
 
@@ -97,7 +96,22 @@ TEST_CASE("the job continues without a lost replica, and with it when it is back
   REQUIRE(four.IsDueWithin(seconds(2)));
   CHECK(four.Change(ReplicasBack()) == "worker:2 (h:3) is back; continuing on 4 replicas");
   CHECK(four.Used() == "1234");
-  CHECK(four.watched.empty());
+}
+
+TEST_CASE("a replica that leaves is let go with a checkpoint, also soon after another change") {
+  FourReplicas four;
+  four.there.erase(1);
+  four.Change(LostReplica(1));
+  four.leaving = {1, 2};  // the first one is not in use
+  REQUIRE(four.replicas->IsDue());
+  CHECK_FALSE(four.replicas->IsDue());  // not again at once, if no checkpoint could be taken
+  REQUIRE(four.IsDueWithin(seconds(3)));
+  four.there.erase(2);
+  CHECK(four.Change(ReplicasBack()) == "worker:2 (h:3) is gone; continuing on 2 replicas");
+  CHECK(four.Used() == "14");
+  four.leaving.clear();
+  four.there[2] = 22;
+  CHECK(four.IsDueWithin(seconds(10)));
 }
 
 TEST_CASE("numbers are those of the cluster that has lost the replica") {
@@ -236,7 +250,6 @@ TEST_CASE("the replicas that are left are noted for a chief that is restarted") 
   CHECK(restarted.replicas->Recall(directory.path()) ==
         "continuing on the 2 of 4 replicas that were left");
   CHECK(restarted.Used() == "13");
-  CHECK(restarted.watched == Numbers{1, 3});
   CHECK(restarted.replicas->changed());
   REQUIRE(restarted.IsDueWithin(seconds(1)));
   restarted.Change(ReplicasBack());

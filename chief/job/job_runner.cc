@@ -587,7 +587,7 @@ absl::StatusOr<JobReport> JobRunner::RunInDirectory() {
     environment.gives_up = [this](int server, bool is_back) {
       return replicas_->GivesUp(server, is_back);
     };
-    environment.replicas_are_back = [this] { return replicas_->IsDue(); };
+    environment.replicas_change = [this] { return replicas_->IsDue(); };
   }
   JobWalk walk(environment, walk_options);
   if (absl::Status ran = walk.Run(); !ran.ok()) {

@@ -313,12 +313,12 @@ void JobWalk::CheckpointIfDue(const CoordinatorState& state) {
 absl::Status JobWalk::EndForReplicas(const CoordinatorState& state) {
   // The end of the job is near.
   if (state.next_place >= env_.schedule->steps()) return absl::OkStatus();
-  if (!env_.replicas_are_back || !env_.replicas_are_back()) return absl::OkStatus();
+  if (!env_.replicas_change || !env_.replicas_change()) return absl::OkStatus();
   policy_.Restart(state.steps);
   const absl::Status taken = env_.cluster->Checkpoint(/*finished=*/false);
   // Join returns the error of a server that is lost.
   if (!taken.ok()) return absl::IsCancelled(taken) ? taken : absl::OkStatus();
-  absl::Status ended = Unavailable("replicas are back");
+  absl::Status ended = Unavailable("replicas come or leave");
   SetFailure(&ended, {.role = kReplicaRole, .retryable = true});
   return ended;
 }

@@ -41,7 +41,7 @@ namespace cohort {
 // If a server is lost anywhere in 1 to 3, Recover takes the cluster back to its newest checkpoint,
 // and the walk continues from there. The fifth return to one checkpoint ends the walk
 // (RollbackLimit). Any other error ends the walk. So does, in an elastic job, the loss of a server
-// that `gives_up` names. If `replicas_are_back` while an epoch trains, the walk takes a checkpoint
+// that `gives_up` names. If `replicas_change` while an epoch trains, the walk takes a checkpoint
 // and ends with an error, too (EndedForReplicas).
 class JobWalk {
  public:
@@ -58,7 +58,7 @@ class JobWalk {
   };
   // True for the error of a lost server.
   static bool NamesLostServer(const absl::Status& status);
-  // True for the error of a walk that has ended because `replicas_are_back`.
+  // True for the error of a walk that has ended because `replicas_change`.
   static bool EndedForReplicas(const absl::Status& status);
   // The objects that the walk uses. They must outlive it.
   struct Environment {
@@ -80,7 +80,7 @@ class JobWalk {
     // the job continues without it. Null: it never does.
     std::function<bool(int server, bool is_back)> gives_up;
     // Returns true if the job should continue on more replicas now. May be null.
-    std::function<bool()> replicas_are_back;
+    std::function<bool()> replicas_change;
   };
 
   JobWalk(const Environment& environment, const Options& options);
@@ -140,7 +140,7 @@ class JobWalk {
   // Takes a checkpoint that must succeed. Errors: among others, the typed one of a lost server.
   absl::Status MustCheckpoint(bool finished);
   void CheckpointIfDue(const CoordinatorState& state);
-  // Takes a checkpoint and returns an error if `replicas_are_back`.
+  // Takes a checkpoint and returns an error if `replicas_change`.
   absl::Status EndForReplicas(const CoordinatorState& state);
   absl::Status Recover(const absl::Status& error);
   // True if the lost server that `error` names is there again.

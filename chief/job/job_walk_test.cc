@@ -50,7 +50,7 @@ struct WalkedJob {
                                                           .callbacks = callbacks.get(),
                                                           .update_epochs = update_epochs,
                                                           .gives_up = gives_up,
-                                                          .replicas_are_back = replicas_are_back},
+                                                          .replicas_change = replicas_change},
                                      options);
     return walk->Run();
   }
@@ -69,7 +69,7 @@ struct WalkedJob {
   std::unique_ptr<EpochCallbacks> callbacks;
   std::function<void(bool)> update_epochs;
   std::function<bool(int, bool)> gives_up;
-  std::function<bool()> replicas_are_back;
+  std::function<bool()> replicas_change;
   std::unique_ptr<JobWalk> walk;
 };
 
@@ -393,7 +393,7 @@ TEST_CASE("a job that continues without a lost server ends its walk, unless the 
 TEST_CASE("a walk takes a checkpoint and ends when replicas are back, but not near the end") {
   WalkedJob job;
   int asked = 0;
-  job.replicas_are_back = [&] { return ++asked == 1; };
+  job.replicas_change = [&] { return ++asked == 1; };
   const absl::Status ended = job.Run();
   CHECK(JobWalk::EndedForReplicas(ended));
   CHECK(!JobWalk::NamesLostServer(ended));
@@ -408,7 +408,7 @@ TEST_CASE("a walk takes a checkpoint and ends when replicas are back, but not ne
 TEST_CASE("a job without a checkpoint for the replicas that are back continues without them") {
   WalkedJob job;
   bool asked = false;
-  job.replicas_are_back = [&] { return !std::exchange(asked, true); };
+  job.replicas_change = [&] { return !std::exchange(asked, true); };
   job.FailOnce("checkpoint", 2, Internal("the disk"));
   REQUIRE(job.Run().ok());
   CHECK(asked);

@@ -50,8 +50,10 @@ class ReplicaWatch::Probe : public StreamHandler {
     v1::WorkerToChief message;
     if (!ParseFromFrame(frame, &message).ok() || !message.has_hello()) return;
     open_questions_ = 0;
-    const bool free = message.status().code() == 0 && !message.hello().hears_chief();
-    watch_->Note(replica_, free ? std::optional(message.hello().incarnation()) : std::nullopt);
+    const v1::WorkerHello& hello = message.hello();
+    const bool free = message.status().code() == 0 && !hello.hears_chief() && !hello.leaving();
+    watch_->Note(replica_, free ? std::optional(hello.incarnation()) : std::nullopt,
+                 hello.leaving());
   }
   void OnClosed(const absl::Status&) override {
     stream_ = nullptr;
@@ -92,13 +94,12 @@ void ReplicaWatch::TickAgain() {
 }
 
 void ReplicaWatch::Tick() {
-  std::set<int> wanted;
+  std::set<int> called;
   {
     MutexLock lock(&mu_);
-    wanted = watched_;
-    wanted.insert(called_.begin(), called_.end());
+    called = called_;
   }
-  for (const auto& [index, probe] : probes_) probe->Ask(wanted.contains(index));
+  for (const auto& [index, probe] : probes_) probe->Ask(index > 0 || called.contains(index));
 }
 
 void ReplicaWatch::Forget(int replica) {
@@ -106,8 +107,9 @@ void ReplicaWatch::Forget(int replica) {
   answers_.erase(replica);
 }
 
-void ReplicaWatch::Note(int replica, std::optional<uint64_t> process) {
+void ReplicaWatch::Note(int replica, std::optional<uint64_t> process, bool leaving) {
   MutexLock lock(&mu_);
+  leaving ? void(leaving_.insert(replica)) : void(leaving_.erase(replica));
   if (process.has_value()) {
     answers_[replica] = *process;
   } else {
@@ -116,18 +118,14 @@ void ReplicaWatch::Note(int replica, std::optional<uint64_t> process) {
   if (silent_.erase(replica) > 0) noted_.SignalAll();
 }
 
-void ReplicaWatch::Watch(std::set<int> replicas) {
-  MutexLock lock(&mu_);
-  watched_ = std::move(replicas);
-}
-
 ReplicaWatch::Answers ReplicaWatch::answers() const {
   MutexLock lock(&mu_);
-  Answers watched;
-  for (const auto& [replica, process] : answers_) {
-    if (watched_.contains(replica)) watched[replica] = process;
-  }
-  return watched;
+  return answers_;
+}
+
+std::set<int> ReplicaWatch::leaving() const {
+  MutexLock lock(&mu_);
+  return leaving_;
 }
 
 ReplicaWatch::Answers ReplicaWatch::RollCall(const std::set<int>& replicas, Duration limit) {

@@ -19,9 +19,10 @@ namespace cohort {
 
 class Security;
 
-// Asks replicas whether they are there, each second, on a thread of its own. It opens the control
-// stream of a worker and sends probes, which adopt nothing: a replica that works for a chief is not
-// disturbed. A replica serves both of its parts when it answers. Thread-safe.
+// Asks replicas whether they are there and will stay, each second, on a thread of its own. It opens
+// the control stream of a worker and sends probes, which adopt nothing: a replica that works for a
+// chief is not disturbed. A replica serves both of its parts when it answers. The first replica is
+// asked only by RollCall: its task runs the chief. Thread-safe.
 class ReplicaWatch {
  public:
   struct Options {
@@ -37,12 +38,12 @@ class ReplicaWatch {
                                                              const Options& options);
   ~ReplicaWatch();
 
-  // Asks these replicas from now on, and no others.
-  void Watch(std::set<int> replicas);
-  // What the watched ones have answered last.
+  // What they have answered last.
   Answers answers() const;
-  // Asks these replicas once, also those that are not watched. Returns when all have answered or
-  // cannot be reached, at the latest after `limit`.
+  // Those that have said that they will end.
+  std::set<int> leaving() const;
+  // Asks these replicas once more. Returns when all have answered or cannot be reached, at the
+  // latest after `limit`.
   Answers RollCall(const std::set<int>& replicas, Duration limit);
 
  private:
@@ -55,14 +56,14 @@ class ReplicaWatch {
   // A question has no answer yet, although the next one is due.
   void Forget(int replica);
   // A question has an answer, or the replica cannot be reached (nullopt).
-  void Note(int replica, std::optional<uint64_t> process);
+  void Note(int replica, std::optional<uint64_t> process, bool leaving = false);
 
   mutable Mutex mu_;
   CondVar noted_;
-  std::set<int> watched_ ABSL_GUARDED_BY(mu_);
   std::set<int> called_ ABSL_GUARDED_BY(mu_);  // by RollCall
   std::set<int> silent_ ABSL_GUARDED_BY(mu_);  // those of called_ without an answer to it
   Answers answers_ ABSL_GUARDED_BY(mu_);
+  std::set<int> leaving_ ABSL_GUARDED_BY(mu_);
 
   // The destructor first ends the thread of the loop, on which the probes run.
   std::map<int, std::unique_ptr<Probe>> probes_;  // constant after Start

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <functional>
 
 #include "common/base/status.h"
 #include "common/cluster/adoption.h"
@@ -40,6 +41,7 @@ class FakeReplica {
 
   std::atomic<bool> hears_other{false};
   std::atomic<bool> answers{true};
+  std::atomic<bool> leaving{false};
   std::atomic<int> adoptions{0};
 
  private:
@@ -49,6 +51,7 @@ class FakeReplica {
     v1::WorkerToChief answer;
     answer.mutable_hello()->set_incarnation(incarnation_);
     answer.mutable_hello()->set_hears_chief(hears_other);
+    answer.mutable_hello()->set_leaving(leaving);
     chiefs_.Send(chief, answer);
   }
 
@@ -61,21 +64,26 @@ class FakeReplica {
 struct WatchedReplicas {
   WatchedReplicas() {
     ClusterSpec replicas;
-    replicas.Set({Role::kWorker, 0}, {"127.0.0.1", first.port()});
-    replicas.Set({Role::kWorker, 1}, {"127.0.0.1", second.port()});
+    replicas.Set({Role::kWorker, 0}, {"127.0.0.1", chiefs.port()});
+    replicas.Set({Role::kWorker, 1}, {"127.0.0.1", first.port()});
+    replicas.Set({Role::kWorker, 2}, {"127.0.0.1", second.port()});
     auto started = ReplicaWatch::Start(
         replicas, {.job = "job", .chief_incarnation = 7, .security = Security::LoopbackOnly()});
     REQUIRE(started.ok());
     watch = *std::move(started);
   }
-  void Await(const Answers& expected) {
+  void Await(const std::function<bool()>& condition) {
     const auto deadline = std::chrono::steady_clock::now() + testing::Scaled(seconds(20));
-    while (watch->answers() != expected && std::chrono::steady_clock::now() < deadline) {
+    while (!condition() && std::chrono::steady_clock::now() < deadline) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    REQUIRE(watch->answers() == expected);
+    REQUIRE(condition());
+  }
+  void Await(const Answers& expected) {
+    Await([&] { return watch->answers() == expected; });
   }
 
+  FakeReplica chiefs{10};  // the chief's task runs it
   FakeReplica first{11};
   FakeReplica second{12};
   std::unique_ptr<ReplicaWatch> watch;
@@ -83,38 +91,46 @@ struct WatchedReplicas {
 
 TEST_CASE("the watch names the processes of the replicas that are there and free") {
   WatchedReplicas r;
-  CHECK(r.watch->answers().empty());
-  r.watch->Watch({0, 1});
-  r.Await({{0, 11}, {1, 12}});
+  r.Await({{1, 11}, {2, 12}});
   r.second.hears_other = true;
-  r.Await({{0, 11}});
+  r.Await({{1, 11}});
   r.second.hears_other = false;
-  r.Await({{0, 11}, {1, 12}});
+  r.Await({{1, 11}, {2, 12}});
   r.second.answers = false;  // it is stopped
-  r.Await({{0, 11}});
+  r.Await({{1, 11}});
 
   const int port = r.first.port();
   r.first.Kill();
-  r.Await({});
+  r.Await(Answers());
   const FakeReplica again(21, port);
-  r.Await({{0, 21}});
-  r.watch->Watch({1});
-  CHECK(r.watch->answers().empty());
-  CHECK(r.first.adoptions + r.second.adoptions + again.adoptions == 0);
+  r.Await({{1, 21}});
+  CHECK(r.chiefs.adoptions + r.first.adoptions + r.second.adoptions + again.adoptions == 0);
+}
+
+TEST_CASE("the watch names the replicas that will end, which are not free") {
+  WatchedReplicas r;
+  r.Await({{1, 11}, {2, 12}});
+  CHECK(r.watch->leaving().empty());
+  r.second.leaving = true;
+  r.Await([&] { return r.watch->leaving() == Numbers{2}; });
+  CHECK(r.watch->answers() == Answers{{1, 11}});
+  CHECK(r.watch->RollCall({1, 2}, testing::Scaled(seconds(60))) == Answers{{1, 11}});
+  r.second.Kill();
+  r.Await([&] { return r.watch->leaving().empty(); });
 }
 
 TEST_CASE("a roll call returns when all have answered or cannot be reached") {
   WatchedReplicas r;
   const auto began = std::chrono::steady_clock::now();
-  CHECK(r.watch->RollCall({0, 1}, testing::Scaled(seconds(60))) == Answers{{0, 11}, {1, 12}});
+  CHECK(r.watch->RollCall({0, 1, 2}, testing::Scaled(seconds(60))) ==
+        Answers{{0, 10}, {1, 11}, {2, 12}});
   r.first.Kill();
-  CHECK(r.watch->RollCall({0, 1}, testing::Scaled(seconds(60))) == Answers{{1, 12}});
+  CHECK(r.watch->RollCall({1, 2}, testing::Scaled(seconds(60))) == Answers{{2, 12}});
   CHECK(std::chrono::steady_clock::now() - began < testing::Scaled(seconds(30)));
-  CHECK(r.watch->RollCall({1}, testing::Scaled(seconds(60))) == Answers{{1, 12}});
-  CHECK(r.watch->answers().empty());  // nobody is watched
+  CHECK(r.watch->RollCall({2}, testing::Scaled(seconds(60))) == Answers{{2, 12}});
 
   r.second.answers = false;
-  CHECK(r.watch->RollCall({1}, std::chrono::milliseconds(50)).empty());
+  CHECK(r.watch->RollCall({2}, std::chrono::milliseconds(50)).empty());
 }
 
 }  // namespace

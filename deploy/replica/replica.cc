@@ -1,5 +1,6 @@
 #include "deploy/replica/replica.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/flags.h"
@@ -9,6 +10,8 @@
 namespace cohort {
 
 namespace {
+
+constexpr Duration kTick = std::chrono::milliseconds(50);
 
 PsFlags FlagsOfOwner(const ReplicaFlags& flags) {
   PsFlags owner;
@@ -63,9 +66,23 @@ std::vector<uint64_t> Replica::Turns() {
   return turns;
 }
 
+void Replica::Leave(TimePoint deadline) {
+  const RealClock clock;
+  if (!worker_->core()->Leave()) return;
+  while (clock.Now() < deadline) {
+    if (worker_->core()->AwaitRelease(std::min(deadline, clock.Now() + kTick))) return;
+    if (!Tick().ok()) return;
+  }
+}
+
 // The streams of both parts are the worker's. So the owner first finishes its snapshots, and can
 // still report them.
 absl::Status Replica::Shutdown(const absl::Status& why, std::chrono::milliseconds grace) {
+  const RealClock clock;
+  const TimePoint deadline = clock.Now() + grace;
+  if (!why.ok()) Leave(deadline);
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - clock.Now());
+  grace = std::max(left, std::chrono::milliseconds(0));
   const absl::Status owner = owner_->Shutdown(why, grace);
   const absl::Status worker = worker_->Shutdown(why, grace);
   return owner.ok() ? worker : owner;

@@ -43,10 +43,14 @@ class Replica : public ServingTask {
   std::string StatusLine() const override { return worker_->StatusLine(); }
   std::vector<uint64_t> Turns() override;
   void SetHang(const std::string& why) override { worker_->SetHang(why); }
+  // Before a job has ended, an elastic one gets a part of `grace` to take a checkpoint and to
+  // continue without this replica.
   absl::Status Shutdown(const absl::Status& why, std::chrono::milliseconds grace) override;
 
  private:
   Replica() = default;
+  // Works on until the chief of an elastic job uses this replica no more, or until `deadline`.
+  void Leave(TimePoint deadline);
 
   std::unique_ptr<ParameterServer> owner_;
   std::unique_ptr<WorkerServer> worker_;  // has the addresses of both

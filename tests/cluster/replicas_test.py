@@ -217,6 +217,18 @@ class Local(LocalCase):
         self.check_weights()
 
 
+    def test_a_replica_that_is_ended_costs_no_work(self):
+        local = self.local("--workers", "3", "--restart", job=self.endless(self.elastic_job()))
+        self.await_all(local)
+        process = self.replica(local, 1)
+        os.kill(process, signal.SIGTERM)
+        self.await_text(local, "out", r"worker:1 \(.*\) is gone; continuing on 2 replicas\n")
+        self.await_text(local, "out", BACK % 3)
+        self.await_all(local)
+        self.ended(self.local("--workers", "3", job=self.stop(local, "out")), "out")
+        self.check_weights()
+
+
 class Storm(LocalCase):
     """Replicas of an elastic job are killed again and again, and come back while it runs."""
 
