@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "chief/job/first_weights.h"
 #include "chief/job/ring_choice.h"
 #include "common/base/exit_code.h"
 #include "common/base/status.h"
@@ -19,7 +20,6 @@
 #include "common/model/batch_text.h"
 #include "common/model/callbacks/averages.h"
 #include "common/model/device_check.h"
-#include "common/model/job_defaults.h"
 #include "common/model/strategies.h"
 #include "common/optimizers/optimizers.h"
 #include "common/placement/shard_plan.h"
@@ -72,7 +72,13 @@ JobRunner::JobRunner(JobRunnerOptions options)
       fresh_(options_.fresh),
       console_(options_.progress),
       metrics_log_(&console_, options_.log),
-      checkpoint_news_(&console_) {}
+      checkpoint_news_(&console_),
+      commands_({.spec = &options_.job.spec,
+                 .tasks = &cluster_,
+                 .console = &console_,
+                 .cluster = [this] { return coordinator(); },
+                 .stream = [this] { return stream(); },
+                 .interrupt = [this] { Interrupt(); }}) {}
 
 JobRunner::~JobRunner() = default;
 
@@ -87,7 +93,7 @@ absl::StatusOr<JobReport> JobRunner::Run() {
   COHORT_ASSIGN_OR_RETURN(JobPlan plan, JobPlan::Make(options_.job, options_.data));
   plan_ = std::make_unique<JobPlan>(std::move(plan));
   controls_ = std::make_unique<JobControls>(plan_.get(), &console_);
-  has_plan_ = true;
+  commands_.OnPlan(plan_.get(), controls_.get());
   for (const std::string& warning : plan_->data_warnings()) console_.Print(warning);
   std::set<int> workers;
   for (const auto& [index, address] : cluster_.tasks(Role::kWorker)) workers.insert(index);
@@ -267,22 +273,24 @@ absl::StatusOr<JobReport> JobRunner::RunPlan() {
   COHORT_RETURN_IF_ERROR(controls_->Read({.directory = directory_->path(),
                                           .fresh = fresh_,
                                           .restarted = options_.finished_ok || renumbered()}));
+  FirstWeights weights(plan_.get(), directory_.get(), &console_, options_.log);
   const bool has_weights = plan_->spec().has_initial_weights();
-  if (has_weights && fresh_) COHORT_RETURN_IF_ERROR(CheckInitialWeights());
+  if (has_weights && fresh_) COHORT_RETURN_IF_ERROR(weights.Check());
   console_.SetActivity("reading what " + directory_->path() + " holds");
   const auto finished = directory_->Prepare();
   COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(finished.status()));
   has_directory_ = true;
   if (!finished->has_value()) {
     if (directory_->new_training().has_value()) {
-      COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(BeginFromCheckpoint(*directory_->new_training())));
+      COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(
+          weights.TakeFromFormerJob(*directory_->new_training(), controls_.get())));
     }
     COHORT_RETURN_IF_ERROR(controls_->Keep());
     COHORT_RETURN_IF_ERROR(ChooseClosuresPerStep());
     if (directory_->continuation().has_value()) {
       Continue(*directory_->continuation());
     } else {
-      COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(WriteBeginning()));
+      COHORT_RETURN_IF_ERROR(TempFailIfDiskFull(weights.Write()));
     }
     return RunInDirectory();
   }
@@ -336,145 +344,11 @@ absl::Status JobRunner::ChooseClosuresPerStep() {
 void JobRunner::Continue(const Continuation& continuation) {
   plan_->SetEpochPlan(continuation.epochs);
   for (const KeyChange& change : continuation.changes) {
-    LogChange(change);
+    LogChange(change, plan_->job().lines, options_.log);
     if (change.key != "strategy.mode") continue;
     console_.Print(fmt::format("the mode is {} from here on; up to the checkpoint it was {}",
                                change.now, change.then));
   }
-}
-
-void JobRunner::LogChange(const KeyChange& change) const {
-  options_.log->Info("job_changed", {{"key", change.key},
-                                     {"old", change.then},
-                                     {"new", change.now},
-                                     {"where", LineOf(plan_->job().lines, change.key)}});
-}
-
-absl::StatusOr<InitialWeights> JobRunner::WeightsOfCheckpoints(const std::string& directory) const {
-  v1::InitialWeightsSpec by_name;
-  by_name.set_skip_mismatch(true);
-  InitialWeights weights;
-  COHORT_ASSIGN_OR_RETURN(weights.source, OpenCheckpointWeights(directory));
-  COHORT_ASSIGN_OR_RETURN(weights.match, MatchWeights(by_name, plan_->model().variables,
-                                                      plan_->job().layers, *weights.source));
-  return weights;
-}
-
-absl::Status JobRunner::BeginFromCheckpoint(const NewTraining& training) {
-  const std::string directory = directory_->path();
-  console_.SetActivity("reading the weights of the newest checkpoint in " + directory);
-  const auto weights = WeightsOfCheckpoints(directory);
-  if (absl::IsInvalidArgument(weights.status())) {
-    return WithExitCode(
-        FailedPrecondition("{} holds checkpoints of another job, and this one can take none of "
-                           "their weights: {}. Give another checkpoint directory",
-                           directory, std::string(weights.status().message())),
-        ExitCode::kConfig);
-  }
-  COHORT_RETURN_IF_ERROR(weights.status());
-  const std::string& source = weights->source->path();
-  const auto checkpoint = CheckpointId::Parse(source.substr(source.find_last_of('/') + 1));
-  if (!checkpoint.has_value()) return Internal("{} has not the name of a checkpoint", source);
-  COHORT_RETURN_IF_ERROR(directory_->lock()->Check());
-  COHORT_RETURN_IF_ERROR(WriteInitialValues(*weights, plan_->model().variables, plan_->identity(),
-                                            directory_->PathOf(kInitialValuesName)));
-  // What `cohort ctl` has changed belongs to the former job.
-  COHORT_RETURN_IF_ERROR(controls_->Forget());
-  std::string text = fmt::format(
-      "this job differs from that of the checkpoints in {}, so it starts from the weights of {}:",
-      directory, checkpoint->ToString());
-  for (const KeyChange& change : training.changes) {
-    LogChange(change);
-    text += fmt::format("\n  {}: {} -> {}", change.key, change.then, change.now);
-  }
-  const std::string kept = weights->Text();
-  COHORT_RETURN_IF_ERROR(directory_->SetFormerAside(*checkpoint));
-  const std::string former = directory_->PathOf(directory_->former()->directory);
-  options_.log->Info("job_starts_from_weights",
-                     {{"from", directory_->PathOf(directory_->former()->CheckpointName())},
-                      {"kept", kept},
-                      {"new", "the optimizer's state, step, epoch and history"}});
-  console_.Print(fmt::format(
-      "{}\nkept: {}\nnew: the optimizer's state, the step, the epoch and the history of epochs\n"
-      "the checkpoints of the former job are in {}, which is a checkpoint directory of its own",
-      text, kept, former));
-  return absl::OkStatus();
-}
-
-absl::Status JobRunner::WriteBeginning() {
-  const auto& former = directory_->former();
-  if (!former.has_value()) {
-    return plan_->spec().has_initial_weights() ? WriteInitialWeights() : absl::OkStatus();
-  }
-  const std::string path = directory_->PathOf(kInitialValuesName);
-  COHORT_ASSIGN_OR_RETURN(const bool written, HoldsInitialValues(path, plan_->identity()));
-  if (written) {
-    options_.log->Info("initial_weights_kept", {{"path", path}});
-    return absl::OkStatus();
-  }
-  // The job file has changed since, before there was a checkpoint.
-  COHORT_ASSIGN_OR_RETURN(const InitialWeights weights,
-                          WeightsOfCheckpoints(directory_->PathOf(former->CheckpointName())));
-  COHORT_RETURN_IF_ERROR(directory_->lock()->Check());
-  COHORT_RETURN_IF_ERROR(
-      WriteInitialValues(weights, plan_->model().variables, plan_->identity(), path));
-  options_.log->Info("initial_weights", {{"what", weights.Text()}});
-  console_.Print("initial weights: " + weights.Text());
-  return absl::OkStatus();
-}
-
-absl::StatusOr<InitialWeights> JobRunner::FindWeights() {
-  const v1::InitialWeightsSpec& spec = plan_->spec().initial_weights();
-  const JobLines& lines = plan_->job().lines;
-  console_.SetActivity("reading the initial weights " + spec.path());
-  auto weights =
-      FindInitialWeights(spec, lines.file, plan_->model().variables, plan_->job().layers);
-  COHORT_RETURN_IF_ERROR(Annotate(weights.status(), lines.Where("initial_weights")));
-  return weights;
-}
-
-absl::Status JobRunner::CheckInitialWeights() {
-  COHORT_ASSIGN_OR_RETURN(const InitialWeights weights, FindWeights());
-  const std::string where = plan_->job().lines.Where("initial_weights");
-  COHORT_RETURN_IF_ERROR(Annotate(directory_->CheckKeeps(weights.source->path()), where));
-  return Annotate(CheckInitialValues(weights, plan_->model().variables), where);
-}
-
-absl::Status JobRunner::WriteInitialWeights() {
-  const std::string path = directory_->PathOf(kInitialValuesName);
-  COHORT_ASSIGN_OR_RETURN(const bool has_journal, directory_->HasJournal());
-  COHORT_ASSIGN_OR_RETURN(const bool written, HoldsInitialValues(path, plan_->identity()));
-  if (has_journal && written) {
-    options_.log->Info("initial_weights_kept", {{"path", path}});
-    return absl::OkStatus();
-  }
-  COHORT_ASSIGN_OR_RETURN(const InitialWeights weights, FindWeights());
-  COHORT_RETURN_IF_ERROR(directory_->lock()->Check());
-  COHORT_RETURN_IF_ERROR(
-      WriteInitialValues(weights, plan_->model().variables, plan_->identity(), path));
-  options_.log->Info("initial_weights", {{"what", weights.Text()}});
-  console_.Print("initial weights: " + weights.Text());
-  ReportDifferences(weights.source->path());
-  return absl::OkStatus();
-}
-
-void JobRunner::ReportDifferences(const std::string& checkpoint) {
-  const auto manifest = ReadManifest(JoinPath(checkpoint, kManifestName));
-  const auto then = manifest.ok() ? KeysOfManifest(*manifest) : std::nullopt;
-  if (!then.has_value()) return;  // another kind of file
-  std::string text;
-  for (const KeyChange& change : ChangesOf(*then, plan_->keys())) {
-    const auto below = [&](std::string_view key) { return change.key.starts_with(key); };
-    if (below("initial_weights") || below("checkpoint") || below("report") || below("servers")) {
-      continue;
-    }
-    LogChange(change);
-    text += fmt::format("\n  {}: {} -> {}", change.key, change.then, change.now);
-  }
-  console_.Print(
-      fmt::format("only weights are taken from it: the optimizer's state, the step and the epoch "
-                  "start fresh{}{}",
-                  text.empty() ? "" : ". What differs from its job:", text));
 }
 
 absl::StatusOr<std::unique_ptr<JobDirectory>> JobRunner::TakeDirectory() {
@@ -890,7 +764,7 @@ void JobRunner::StartControl() {
   AdminServer::Options options;
   options.control_socket = JoinPath(CheckpointDirectory(), kControlSocket);
   options.control = [this](const std::string& command, const std::string& request) {
-    return AnswerJobRequest(command, request, this, options_.log);
+    return AnswerJobRequest(command, request, &commands_, options_.log);
   };
   options.request_timeout = std::chrono::seconds(5);
   auto server = AdminServer::Start(std::move(options));
@@ -906,210 +780,22 @@ void JobRunner::EndControl() {
 }
 
 absl::StatusOr<JobReport> JobRunner::AfterStop(absl::StatusOr<JobReport> outcome) const {
-  MutexLock lock(&mu_);
-  if (!stopped_at_.has_value() || !absl::IsCancelled(outcome.status())) return outcome;
+  const std::optional<std::string> checkpoint = commands_.stopped_at();
+  if (!checkpoint.has_value() || !absl::IsCancelled(outcome.status())) return outcome;
   if (directory_ != nullptr) directory_->lock()->NoteStopped();
   return WithExitCode(
-      stopped_at_->empty()
+      checkpoint->empty()
           ? Cancelled("the job was stopped before it began to train")
           : Cancelled("the job was stopped; {} is its checkpoint, and a later start continues from "
                       "it",
-                      *stopped_at_),
+                      *checkpoint),
       ExitCode::kStopped);
-}
-
-absl::StatusOr<std::shared_ptr<ClusterCoordinator>> JobRunner::RunningCluster() const {
-  auto cluster = coordinator();
-  if (cluster != nullptr) return cluster;
-  return FailedPrecondition("the job does not train yet: it is {}", activity());
 }
 
 std::optional<StreamFigures> JobRunner::stream() const {
   MutexLock lock(&mu_);
   if (stream_ == nullptr) return std::nullopt;
   return stream_->figures();
-}
-
-JobStatus JobRunner::Status() const {
-  JobStatus status;
-  status.job = options_.job.spec.name();
-  status.activity = activity();
-  const v1::DataSpec& data = options_.job.spec.data();
-  const bool is_stream = data.visitation() == v1::STREAM;
-  status.stream = stream();
-  if (is_stream && !status.stream.has_value()) {
-    status.stream = StreamFigures{.place = StreamPlace(data.train())};
-  }
-  if (!has_plan_) return status;
-  const JobControls::Asked asked = controls_->asked();
-  status.epochs = asked.epochs;
-  status.steps = asked.steps;
-  if (asked.paused) status.activity = "paused";
-  if (is_stream) {
-    status.epochs = 0;
-    if (status.steps >= kEpochsOfStream) status.steps = 0;
-  }
-  status.steps_per_second = console_.steps_per_second();
-  if (status.activity != "paused") status.pace = console_.pace();
-  if (const auto cluster = coordinator()) {
-    status.state = cluster->state();
-    status.newest_checkpoint = cluster->newest_checkpoint();
-    status.learning_rate = status.state->learning_rate;
-    if (!status.learning_rate.has_value()) {
-      const auto schedule = plan_->LearningRate();
-      status.learning_rate =
-          schedule ? schedule(status.state->iteration) : plan_->ConstantLearningRate();
-    }
-  }
-  return status;
-}
-
-absl::StatusOr<std::string> JobRunner::TakeCheckpoint() {
-  COHORT_ASSIGN_OR_RETURN(const auto cluster, RunningCluster());
-  return cluster->CheckpointNow();
-}
-
-absl::StatusOr<std::string> JobRunner::Stop() {
-  std::string checkpoint;
-  if (has_plan_) {
-    COHORT_ASSIGN_OR_RETURN(checkpoint, TakeCheckpoint());
-  }
-  {
-    MutexLock lock(&mu_);
-    stopped_at_ = checkpoint;
-  }
-  Interrupt();
-  return checkpoint;
-}
-
-absl::StatusOr<double> JobRunner::SetLearningRate(double rate) {
-  COHORT_ASSIGN_OR_RETURN(const auto cluster, RunningCluster());
-  if (!(rate >= 0 && rate <= 1e30)) return InvalidArgument("the learning rate cannot be {}", rate);
-  if (plan_->model().optimizers.size() != 1) {
-    return FailedPrecondition(
-        "the job has {} optimizers, and `set learning_rate` is for one: stop the job, change its "
-        "file and continue",
-        plan_->model().optimizers.size());
-  }
-  if (plan_->LearningRate()) {
-    return FailedPrecondition(
-        "the optimizer has a schedule as its learning rate, so it cannot be set: stop the job, "
-        "change its file and continue");
-  }
-  if (plan_->spec().model().dtype() != "float64") {
-    rate = static_cast<double>(static_cast<float>(rate));
-  }
-  COHORT_RETURN_IF_ERROR(cluster->SetLearningRate(rate, /*by_user=*/true));
-  console_.Print(
-      fmt::format("`cohort ctl set` has changed the learning rate: it is {:.4g}, from "
-                  "step {}",
-                  rate, cluster->state().steps));
-  return rate;
-}
-
-absl::Status JobRunner::SetPaused(bool paused) {
-  COHORT_ASSIGN_OR_RETURN(const auto cluster, RunningCluster());
-  COHORT_RETURN_IF_ERROR(controls_->SetPaused(paused, cluster.get()));
-  console_.Print(fmt::format("`cohort ctl {}` at step {}", paused ? "pause" : "resume",
-                             cluster->state().steps));
-  return absl::OkStatus();
-}
-
-std::string JobRunner::CommandOf(const TabletMove& move) {
-  switch (move.what) {
-    case TabletMove::What::kAdd:
-      return "add-ps " + move.address;
-    case TabletMove::What::kDrain:
-      return fmt::format("drain-ps {}", move.ps);
-    case TabletMove::What::kReturn:
-      return fmt::format("return-ps {}", move.ps);
-    case TabletMove::What::kFence:
-      return fmt::format("fence ps:{}", move.ps);
-    case TabletMove::What::kRebalance:
-    case TabletMove::What::kMove:  // no command
-      break;
-  }
-  return "rebalance";
-}
-
-absl::StatusOr<uint64_t> JobRunner::MoveTablets(const TabletMove& move) {
-  COHORT_ASSIGN_OR_RETURN(const auto cluster, RunningCluster());
-  const StrategyClass* const strategy = FindStrategy(plan_->spec().strategy().name());
-  if (strategy->replicas_own) {
-    return FailedPrecondition(
-        "tablets cannot move with strategy {}: its replicas have the variables", strategy->name);
-  }
-  COHORT_RETURN_IF_ERROR(cluster->MoveTablets(move));
-  const CoordinatorState state = cluster->state();
-  console_.Print(fmt::format("`cohort ctl {}` at step {}: {} tablets move", CommandOf(move),
-                             state.steps, state.tablets_moving));
-  return state.tablets_moving;
-}
-
-absl::Status JobRunner::FenceWorker(int worker, bool fenced) {
-  COHORT_ASSIGN_OR_RETURN(const auto cluster, RunningCluster());
-  const StrategyClass* const strategy = FindStrategy(plan_->spec().strategy().name());
-  if (strategy->replicas_own) {
-    return FailedPrecondition("a worker of strategy {} cannot be fenced: it has variables",
-                              strategy->name);
-  }
-  COHORT_RETURN_IF_ERROR(controls_->FenceWorker(worker, fenced, cluster.get()));
-  console_.Print(fmt::format("`cohort ctl {} worker:{}` at step {}", fenced ? "fence" : "unfence",
-                             worker, cluster->state().steps));
-  return absl::OkStatus();
-}
-
-absl::Status JobRunner::Extend(uint64_t epochs) {
-  COHORT_RETURN_IF_ERROR(RunningCluster().status());
-  COHORT_RETURN_IF_ERROR(controls_->Extend(epochs));
-  console_.Print(fmt::format("`cohort ctl extend`: the job has {} epochs", epochs));
-  return absl::OkStatus();
-}
-
-absl::StatusOr<ModeSettings> JobRunner::ChangeMode(const ModeChange& change) {
-  COHORT_ASSIGN_OR_RETURN(const auto cluster, RunningCluster());
-  if (change.mode == ConsistencyMode::kSync && plan_->schedule().steps_per_closure > 1) {
-    return FailedPrecondition("the job has `steps_per_execution: {}`, and mode sync needs 1",
-                              plan_->schedule().steps_per_closure);
-  }
-  const auto workers = static_cast<uint32_t>(cluster_.tasks(Role::kWorker).size());
-  COHORT_ASSIGN_OR_RETURN(const ModeSettings request,
-                          ModeAfter(change, cluster->state().mode, workers));
-  const v1::JobSpec& spec = plan_->spec();
-  const StrategyClass* const strategy = FindStrategy(spec.strategy().name());
-  if (strategy->replicas_own &&
-      (request.mode != ConsistencyMode::kSync || request.backup_work != BackupWork::kNone)) {
-    return FailedPrecondition(
-        "strategy {} needs mode sync without backup work, because its replicas are copies of each "
-        "other",
-        strategy->name);
-  }
-  const bool repeatable =
-      request.mode == ConsistencyMode::kSync && request.backup_work != BackupWork::kDrop;
-  if (spec.strategy().deterministic() == "true" && !repeatable) {
-    return FailedPrecondition(
-        "the job has `deterministic: true`, which needs mode sync without drop");
-  }
-  if (spec.data().global_batch_size() > 0 &&
-      (request.mode != ConsistencyMode::kSync ||
-       request.closures_per_step != spec.strategy().closures_per_step())) {
-    return FailedPrecondition(
-        "the job has a `global_batch_size` of {}, which `closures_per_step: {}` makes up",
-        spec.data().global_batch_size(), spec.strategy().closures_per_step());
-  }
-  if (spec.strategy().scale_learning_rate() == "linear" &&
-      (request.mode != ConsistencyMode::kSync ||
-       request.closures_per_step != plan_->closures_per_step() ||
-       request.replicas_to_aggregate != spec.strategy().replicas_to_aggregate())) {
-    return FailedPrecondition(
-        "the job has `scale_learning_rate: linear`, and the learning rate was multiplied for steps "
-        "of {} closures: stop the job, change its file and continue",
-        UsedClosures(spec.strategy(), plan_->closures_per_step()));
-  }
-  COHORT_RETURN_IF_ERROR(cluster->SetMode(request));
-  console_.Print(fmt::format("`cohort ctl set-mode` has changed the mode: it is {}, from step {}",
-                             TextOf(request), cluster->state().steps));
-  return request;
 }
 
 }  // namespace cohort

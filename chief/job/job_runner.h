@@ -13,8 +13,8 @@
 #include "chief/job/best_tracker.h"
 #include "chief/job/checkpoint_news.h"
 #include "chief/job/elastic_replicas.h"
+#include "chief/job/job_commands.h"
 #include "chief/job/job_console.h"
-#include "chief/job/job_control.h"
 #include "chief/job/job_controls.h"
 #include "chief/job/job_directory.h"
 #include "chief/job/job_plan.h"
@@ -29,7 +29,6 @@
 #include "common/base/mutex.h"
 #include "common/cluster/security.h"
 #include "common/report/progress.h"
-#include "common/weights/initial_weights.h"
 
 namespace cohort {
 
@@ -63,8 +62,8 @@ struct JobRunnerOptions {
 //
 //   1. JobPlan::Make: data, model, schedule.
 //   2. JobDirectory: lock the checkpoint directory and check what it holds. With `fresh`,
-//      CheckInitialWeights comes before anything is deleted. If there is no checkpoint,
-//      WriteInitialWeights puts the values that variables begin with beside the journal.
+//      FirstWeights::Check comes before anything is deleted. If there is no checkpoint,
+//      FirstWeights::Write puts the values that variables begin with beside the journal.
 //   3. StartCluster: the coordinator, programs, datasets, variables.
 //   4. JobWalk::Run: first checkpoint, epochs, validation, last checkpoint.
 //   5. FillReport, then Shutdown: every task ends.
@@ -75,10 +74,10 @@ struct JobRunnerOptions {
 // From 3 on, `cohort ctl` reaches the job by a socket in the checkpoint directory. Only the holder
 // of the directory's lock has this socket. While a job waits for the first file of its stream, it
 // has the socket if no other chief answers there.
-class JobRunner : public ControlledJob {
+class JobRunner {
  public:
   explicit JobRunner(JobRunnerOptions options);
-  ~JobRunner() override;
+  ~JobRunner();
 
   // Errors: those of the job and its data; Unavailable if another chief has the directory;
   // FailedPrecondition if the directory holds a finished job (unless `finished_ok`) or another job;
@@ -101,23 +100,10 @@ class JobRunner : public ControlledJob {
   // What it waits for, as of the last report; "": nothing. Thread-safe.
   std::string waiting_for() const { return console_.waiting_for(); }
 
-  // ControlledJob. Stop leaves the tasks as Interrupt does. What is trained between its checkpoint
-  // and the end is trained again.
-  JobStatus Status() const override;
-  absl::StatusOr<std::string> TakeCheckpoint() override;
-  absl::StatusOr<std::string> Stop() override;
-  absl::StatusOr<ModeSettings> ChangeMode(const ModeChange& change) override;
-  absl::StatusOr<double> SetLearningRate(double rate) override;
-  absl::StatusOr<uint64_t> MoveTablets(const TabletMove& move) override;
-  absl::Status FenceWorker(int worker, bool fenced) override;
-  absl::Status SetPaused(bool paused) override;
-  absl::Status Extend(uint64_t epochs) override;
+  // For the status page. Thread-safe.
+  JobStatus Status() const { return commands_.Status(); }
 
  private:
-  // Returns the coordinator. Errors: FailedPrecondition before its start.
-  absl::StatusOr<std::shared_ptr<ClusterCoordinator>> RunningCluster() const;
-  // The command of `cohort ctl` that asks for it.
-  static std::string CommandOf(const TabletMove& move);
   // Starts to answer `cohort ctl`. A job does without, if its directory can hold no socket.
   void StartControl();
   // Ends the calls of `cohort ctl` that still wait.
@@ -142,25 +128,6 @@ class JobRunner : public ControlledJob {
   // Errors: FailedPrecondition (exit code 78) if nothing says how many.
   absl::Status ChooseClosuresPerStep();
   void Continue(const Continuation& continuation);
-  // The job takes only the weights of the newest checkpoint. Writes them as the values that
-  // variables begin with, and moves the checkpoints of the former job away. Errors:
-  // FailedPrecondition (exit code 78) if no variable fits; nothing has moved then.
-  absl::Status BeginFromCheckpoint(const NewTraining& training);
-  // The weights of the newest checkpoint of a directory that fit the model.
-  absl::StatusOr<InitialWeights> WeightsOfCheckpoints(const std::string& directory) const;
-  // There is no checkpoint of this job yet. Writes the values that its variables begin with, if
-  // they are not those of initializers.
-  absl::Status WriteBeginning();
-  // The three need `initial_weights` in the job.
-  absl::StatusOr<InitialWeights> FindWeights();
-  // Reads all values. Errors: as of WriteInitialWeights; those of JobDirectory::CheckKeeps.
-  absl::Status CheckInitialWeights();
-  // Keeps the file of an earlier start: servers may hold its values.
-  absl::Status WriteInitialWeights();
-  void LogChange(const KeyChange& change) const;
-  // Prints what differs between the job of a checkpoint and this one. Does nothing for a file of
-  // another kind.
-  void ReportDifferences(const std::string& checkpoint);
   absl::StatusOr<JobReport> RunInDirectory();
   // Visitation stream: waits for the first file, whose columns the plan needs. Errors: NotFound if
   // the stream has ended without a file; Cancelled after Interrupt.
@@ -216,14 +183,12 @@ class JobRunner : public ControlledJob {
   std::shared_ptr<StreamWatch> stream_ ABSL_GUARDED_BY(mu_);  // null: the data is no stream
 
   std::atomic<bool> interrupted_{false};
-  std::atomic<bool> has_plan_{false};       // plan_ and controls_ are there
   std::atomic<bool> has_directory_{false};  // it is locked, and its checkpoints are read
   std::atomic<bool> started_{false};
   mutable Mutex mu_;
   std::shared_ptr<ClusterCoordinator> coordinator_ ABSL_GUARDED_BY(mu_);
-  // The checkpoint of Stop; "": it came before the training. nullopt: not stopped.
-  std::optional<std::string> stopped_at_ ABSL_GUARDED_BY(mu_);
 
+  JobCommands commands_;
   std::unique_ptr<AdminServer> control_;  // its threads use all of the above
 };
 
