@@ -78,6 +78,7 @@ void WorkerCore::OnClosed(Connection connection, ChiefLoss loss) {
 void WorkerCore::OnAdopt(Connection connection, const v1::ChiefToWorker& message) {
   const v1::AdoptWorker& adopt = message.adopt();
   if (adopt.probe()) probed_at_ = clock_->Now();
+  if (adopt.probe() && adoption_.connection().has_value()) watched_at_ = clock_->Now();
   const Adoption::Answer adoption =
       adoption_.Handle(Adoption::Request::Of(connection, message), {Role::kWorker, options_.index},
                        clock_->Now(), log_);
@@ -341,7 +342,10 @@ bool WorkerCore::adopted() const {
 
 bool WorkerCore::Leave() {
   MutexLock lock(&mu_);
-  if (!adoption_.connection().has_value() || !ProbedLately()) return false;
+  // The task of the first replica runs the chief.
+  if (!adoption_.connection().has_value() || !CountsStill(watched_at_) || options_.index == 0) {
+    return false;
+  }
   leaving_ = true;
   log_->Info("leaving", {{"generation", adoption_.generation()}});
   return true;
@@ -356,11 +360,11 @@ bool WorkerCore::AwaitRelease(TimePoint deadline) {
 
 bool WorkerCore::probed() const {
   MutexLock lock(&mu_);
-  return ProbedLately();
+  return CountsStill(probed_at_);
 }
 
-bool WorkerCore::ProbedLately() const {
-  return probed_at_.has_value() && clock_->Now() - *probed_at_ < kProbeCounts;
+bool WorkerCore::CountsStill(std::optional<TimePoint> probe) const {
+  return probe.has_value() && clock_->Now() - *probe < kProbeCounts;
 }
 
 bool WorkerCore::idle() const {

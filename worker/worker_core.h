@@ -115,7 +115,7 @@ class WorkerCore {
   // Gives back the queued closures and takes no more; NextWork ends with kStop. For SIGTERM.
   void Drain(const std::string& why);
   // From now on, tells who asks that this replica will end, and works on. Returns false if nobody
-  // asks: only the chief of an elastic job watches the replicas that it uses.
+  // asks: only the chief of an elastic job watches the replicas that it uses, except the first one.
   bool Leave();
   // Returns true if no chief uses this worker. Waits for that until `deadline`.
   bool AwaitRelease(TimePoint deadline);
@@ -156,7 +156,7 @@ class WorkerCore {
   void Answer(uint64_t request, const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void SendResultsIf(bool due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   int64_t NowUs() const;
-  bool ProbedLately() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool CountsStill(std::optional<TimePoint> probe) const;
 
   const Options options_;
   const Clock* const clock_;
@@ -166,6 +166,7 @@ class WorkerCore {
   mutable Mutex mu_;
   Adoption adoption_ ABSL_GUARDED_BY(mu_);
   std::optional<TimePoint> probed_at_ ABSL_GUARDED_BY(mu_);
+  std::optional<TimePoint> watched_at_ ABSL_GUARDED_BY(mu_);  // probed while a chief uses it
   ClosuresInHand closures_ ABSL_GUARDED_BY(mu_);
   uint64_t job_ ABSL_GUARDED_BY(mu_) = 1;
   uint64_t seed_ ABSL_GUARDED_BY(mu_) = 0;

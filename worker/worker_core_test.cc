@@ -385,6 +385,7 @@ TEST_CASE_METHOD(CoreFixture,
 TEST_CASE_METHOD(CoreFixture,
                  "a replica that leaves works until the chief that watches it lets go") {
   const TimePoint late = RealClock().Now() + std::chrono::hours(1);
+  Adopt(1, 0, true);  // as each chief does before it adopts
   Adopt(1, 1);
   CHECK_FALSE(core->Leave());  // nobody asks
   CHECK_FALSE(Adopt(2, 1, true).hello().leaving());

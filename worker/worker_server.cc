@@ -1,5 +1,6 @@
 #include "worker/worker_server.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/exit_code.h"
@@ -15,6 +16,8 @@
 
 namespace cohort {
 namespace {
+
+constexpr Duration kLookForChief = std::chrono::milliseconds(50);
 
 // What the numeric fingerprint holds about a device: GPUs of one kind compute the same bits.
 std::string KindOf(const Device& device) {
@@ -237,12 +240,15 @@ bool WorkerServer::WaitForStepThread(TimePoint deadline) {
   return !step_running_;
 }
 
-bool WorkerServer::StopStepThread(std::chrono::milliseconds grace,
-                                  std::optional<Duration> patience) {
+bool WorkerServer::StopStepThread(std::chrono::milliseconds grace, std::optional<Duration> patience,
+                                  bool without_chief) {
   if (!step_thread_.joinable()) return true;
   core_->Drain("it is ending");
   remote_->Wake();
-  WaitForStepThread(clock_.Now() + grace);
+  const TimePoint deadline = clock_.Now() + grace;
+  while (!WaitForStepThread(std::min(deadline, clock_.Now() + kLookForChief)) &&
+         clock_.Now() < deadline && (without_chief || core_->adopted())) {
+  }
   core_->StopRunning();
   if (patience.has_value() && !WaitForStepThread(clock_.Now() + *patience)) return false;
   step_thread_.join();
@@ -252,7 +258,7 @@ bool WorkerServer::StopStepThread(std::chrono::milliseconds grace,
 
 WorkerServer::~WorkerServer() {
   served_.Kill(Unavailable("worker:{} has ended", options_.index));
-  StopStepThread(std::chrono::milliseconds(0), std::nullopt);
+  StopStepThread(std::chrono::milliseconds(0), std::nullopt, /*without_chief=*/false);
 }
 
 absl::Status WorkerServer::Tick() {
@@ -281,7 +287,7 @@ std::vector<uint64_t> WorkerServer::Turns() {
 
 absl::Status WorkerServer::Shutdown(const absl::Status& why, std::chrono::milliseconds grace) {
   served_.StopServing();
-  const bool stopped = StopStepThread(grace, options_.stop_wait);
+  const bool stopped = StopStepThread(grace, options_.stop_wait, /*without_chief=*/why.ok());
   served_.CloseStreams(why);
   if (stopped) return absl::OkStatus();
   return DeadlineExceeded(

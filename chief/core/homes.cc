@@ -577,8 +577,14 @@ size_t Homes::alone() const {
 
 std::map<uint32_t, int> Homes::places() const {
   std::map<uint32_t, int> places;
-  for (const auto& [tablet, home] : homes_) places[tablet] = home.place;
+  for (const auto& [tablet, home] : homes_) places[tablet] = PlaceOf(home);
   return places;
+}
+
+bool Homes::settled() const {
+  const bool moves = std::ranges::any_of(
+      homes_, [this](const auto& home) { return PlaceOf(home.second) != home.second.primary; });
+  return steady() && !fill_.has_value() && !moves && alone() == 0;
 }
 
 std::set<int> Homes::open_servers() const {

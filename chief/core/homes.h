@@ -83,9 +83,9 @@ class Homes {
   uint64_t handed_over() const { return handed_over_; }
   // Tablets that are not where they have to be.
   size_t moving() const;
-  // True if nothing moves, no copy is filled and none is missing.
-  bool settled() const { return steady() && !fill_.has_value() && moving() == 0 && alone() == 0; }
-  // The server that has to be the primary of each tablet.
+  // True if nothing moves to a server that is there, no copy is filled and none is missing.
+  bool settled() const;
+  // The server that has to be the primary of each tablet, if it is there; else the primary.
   std::map<uint32_t, int> places() const;
   // The servers that are there and may have tablets.
   std::set<int> open_servers() const;
@@ -164,6 +164,9 @@ class Homes {
   bool HasTablet(int ps, uint32_t tablet, const Home& home) const;
   bool HasCopy(int ps, uint32_t tablet, const Home& home) const;
   std::optional<int> Successor(uint32_t tablet, const Home& home) const;
+  int PlaceOf(const Home& home) const {
+    return membership_->adopted(PsTask(home.place)) ? home.place : home.primary;
+  }
   absl::Status CheckDrain(int ps) const;
   void Promote(uint32_t tablet, Home* home);
   // The server that should keep the tablet's next copy, if any can.

@@ -14,7 +14,7 @@ namespace cohort {
 // report it with each Pong. Loads are compared with each other, because what a server can bear
 // depends on the job. What is older counts ever less.
 //
-//   balanced ─(1) the same server is too busy in kRounds looks─► Tick returns a move ─► balanced
+//   balanced ─(1) too busy in kRounds looks in a row─► Tick returns a move ─► balanced
 //
 // A server is *too busy* if another place of one of its tablets makes the busier one of the two
 // servers less busy by a tenth. So each move makes the busiest server less busy, and a tablet never

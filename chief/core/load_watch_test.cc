@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "chief/core/core_parts_test_util.h"
+
 namespace cohort {
 namespace {
 
@@ -119,6 +121,23 @@ TEST_CASE("the count of another server is no load") {
   l.Pass(20);
   REQUIRE(l.moves.size() == 1);  // 2 and 0 megabytes; half of it moves away
   CHECK(l.moves[0].server == 0);
+}
+
+TEST_CASE("a move to a server that is away does not keep other tablets from moving") {
+  CoreParts parts(/*workers=*/1, /*ps=*/3);
+  for (const int ps : {0, 1, 2}) parts.Adopt(PsTask(ps));
+  parts.homes.Assign(CoreParts::OneTabletEach(2), 1);
+  CHECK(parts.homes.settled());
+  CHECK(absl::IsInvalidArgument(parts.homes.Move(7, 2)));
+  REQUIRE(parts.homes.Move(0, 2).ok());
+  parts.homes.OnJournaled(parts.outbox.next_record() - 1);
+  CHECK(parts.homes.moving() == 1);
+  CHECK(parts.homes.places() == std::map<uint32_t, int>{{0, 2}, {1, 1}});
+  CHECK_FALSE(parts.homes.settled());
+  parts.membership.OnDisconnected(PsTask(2), "it is gone", 0);
+  CHECK(parts.homes.places() == std::map<uint32_t, int>{{0, 0}, {1, 1}});
+  CHECK(parts.homes.open_servers() == std::set<int>{0, 1});
+  CHECK(parts.homes.moving() == 1);
 }
 
 }  // namespace

@@ -43,8 +43,8 @@ constexpr auto kRules = std::to_array<ChangeRule>({
     {"gradient_dtype", Change::kContinues, "Variables and checkpoints are float32."},
     {"servers", Change::kContinues, "A checkpoint restores onto any number of servers."},
     {"strategy", Change::kContinues,
-     "Mode, closures per step, pull_ahead, hot rows, partitioner, placement, timeouts and "
-     "closures in flight."},
+     "Mode, closures per step, pull_ahead, hot rows, partitioner, placement, rebalance, timeouts "
+     "and closures in flight."},
     {"checkpoint, evaluate, report, model.name", Change::kContinues,
      "They do not change what is trained."},
     {"data.validation", Change::kContinues,

@@ -26,6 +26,8 @@ class CheckpointPolicy {
     steps_ = steps;
     time_ = clock_->Now();
   }
+  // True if the last one was taken, or tried, at `steps`.
+  bool IsFresh(uint64_t steps) const { return steps_ == steps; }
   // True if a checkpoint is due during an epoch.
   bool DueAt(uint64_t steps) const {
     const bool by_steps = options_.every_steps > 0 && steps >= steps_ + options_.every_steps;

@@ -72,7 +72,8 @@ absl::StatusOr<Continuation> JobContinuation::From(const v1::Manifest& newest) c
     continuation.fingerprint = std::make_shared<v1::NumericFingerprint>(newest.fingerprint());
   }
   const bool places_alike = std::ranges::none_of(continuation.changes, [](const KeyChange& change) {
-    return change.key == "servers" || change.key.starts_with("strategy.");
+    return change.key == "servers" ||
+           (change.key.starts_with("strategy.") && change.key != "strategy.rebalance");
   });
   if (places_alike) continuation.layout = std::make_shared<v1::Layout>(newest.layout());
   const std::vector<KeyChange> at_end = AtEpochEnd(continuation.changes);

@@ -144,7 +144,8 @@ void JobWalk::ShowCopies(const CoordinatorState& state) {
   if (state.counters.replaced > replaced_) {
     env_.console->Print(
         "a parameter server is lost: those that have copies of its variables have taken over, and "
-        "nothing is rolled back (`cohort ctl RUN rebalance` spreads the work again)");
+        "nothing is rolled back (`cohort ctl RUN rebalance`, or `rebalance: auto` in the job file, "
+        "spreads the work again)");
   }
   replaced_ = state.counters.replaced;
   const bool degraded = state.tablets_alone > 0;
@@ -275,6 +276,7 @@ absl::Status JobWalk::CheckpointEpoch(uint64_t finished_epochs) {
 
 absl::Status JobWalk::Validate(uint64_t finished_epochs) {
   if (!env_.schedule->ValidatesAfter(finished_epochs)) return absl::OkStatus();
+  SaveFromLosses();
   COHORT_RETURN_IF_ERROR(ValidateState(finished_epochs, finished_epochs));
   validation_.MarkDone(finished_epochs);
   return absl::OkStatus();
@@ -306,6 +308,15 @@ absl::Status JobWalk::CheckFinite(const CoordinatorState& state, uint64_t epoch)
 void JobWalk::CheckpointIfDue(const CoordinatorState& state) {
   if (!policy_.DueAt(state.steps)) return;
   policy_.Restart(state.steps);
+  const absl::Status status = env_.cluster->StartCheckpoint();
+  if (!status.ok()) env_.log->Failure(LogLevel::kWarning, "checkpoint_failed", status);
+}
+
+// A validation does not end for a replica that leaves. If it is lost then, the epoch stays.
+void JobWalk::SaveFromLosses() {
+  const uint64_t steps = env_.cluster->state().steps;
+  if (!env_.replicas_change || policy_.IsFresh(steps)) return;
+  policy_.Restart(steps);
   const absl::Status status = env_.cluster->StartCheckpoint();
   if (!status.ok()) env_.log->Failure(LogLevel::kWarning, "checkpoint_failed", status);
 }

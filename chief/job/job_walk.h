@@ -140,6 +140,8 @@ class JobWalk {
   // Takes a checkpoint that must succeed. Errors: among others, the typed one of a lost server.
   absl::Status MustCheckpoint(bool finished);
   void CheckpointIfDue(const CoordinatorState& state);
+  // With `replicas_change`: starts a checkpoint, unless there is one of this state.
+  void SaveFromLosses();
   // Takes a checkpoint and returns an error if `replicas_change`.
   absl::Status EndForReplicas(const CoordinatorState& state);
   absl::Status Recover(const absl::Status& error);

@@ -405,6 +405,21 @@ TEST_CASE("a walk takes a checkpoint and ends when replicas are back, but not ne
   CHECK(job.cluster.calls.back() == "last checkpoint");
 }
 
+TEST_CASE("with replicas that may leave, a checkpoint precedes each validation") {
+  WalkedJob job;
+  SECTION("with the best epoch") { job.KeepBest(); }
+  SECTION("without checkpoints of epochs") { job.options.checkpoints.every_epochs = 0; }
+  job.replicas_change = [] { return false; };
+  REQUIRE(job.Run().ok());
+  int validations = 0;
+  for (auto call = job.cluster.calls.begin(); call != job.cluster.calls.end(); ++call) {
+    if (*call != "validate 0") continue;
+    ++validations;
+    CHECK(*std::prev(call) == "checkpoint");
+  }
+  CHECK(validations == 2);
+}
+
 TEST_CASE("a job without a checkpoint for the replicas that are back continues without them") {
   WalkedJob job;
   bool asked = false;

@@ -116,8 +116,10 @@ void AddServedFlags(FlagSet* flags, ServedFlags* out) {
   flags->AddSeconds("stall_timeout_s", &out->stall_timeout_s,
                     "seconds that a thread may stand still before this task ends with 169; 0: no "
                     "limit");
-  flags->AddSeconds("drain_timeout_s", &out->drain_timeout_s,
-                    "seconds that the current step or running snapshots may take after SIGTERM");
+  flags->AddSeconds(
+      "drain_timeout_s", &out->drain_timeout_s,
+      "seconds that the current step or running snapshots may take after SIGTERM, and the "
+      "leave of a replica of an elastic job");
 }
 
 std::string AdminAddress(const RoleFlags& flags) {
