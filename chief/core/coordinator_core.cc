@@ -234,7 +234,7 @@ void CoordinatorCore::OnDisconnected(Task task, const std::string& why) {
   membership_.OnDisconnected(task, why, context_.now_us);
   if (!was_there || ended()) return;
   links_.OnLost(task);
-  outbox_.effects()->Note("task_lost", fmt::format("{}: {}", membership_.Name(task), why));
+  outbox_.effects()->Note("task_lost", membership_.Lost(task));
   if (task.role == Role::kPs) {
     servers_.OnDown(task.index);
     const absl::Status lost = servers_.LostError(task.index, why);

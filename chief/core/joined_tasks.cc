@@ -79,8 +79,7 @@ std::vector<Task> JoinedTasks::Tick(int64_t now_us) {
     if (m.link != Link::kDown || !settled(task)) continue;
     const int64_t grace_us = task.role == Role::kPs ? server_grace_us : options_->join_grace_us;
     if (!m.refused && now_us - m.since_us < grace_us) continue;
-    outbox_->effects()->Note("task_left",
-                             fmt::format("{}: {}", TaskName(*options_, task), m.why_down));
+    outbox_->effects()->Note("task_left", membership_->Lost(task));
     outbox_->effects()->HangUp(task);
     AddressOf(task).clear();
     gone.push_back(task);

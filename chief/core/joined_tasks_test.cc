@@ -67,6 +67,17 @@ TEST_CASE("who joins has an address of its own, and a place") {
         "away for 2 s");
 }
 
+TEST_CASE("the log names a task that is refused once") {
+  Joining w;
+  w.JoinThird();
+  w.notes.clear();
+  w.core().OnBadMessages(WorkerTask(2), Unavailable("worker:2 (late:1): cannot open the data"));
+  w.Advance(10'000);
+  const std::string what = "worker:2 (late:1): cannot open the data";
+  CHECK(w.notes ==
+        std::vector<std::string>{"task_lost " + what, "task_refused " + what, "task_left " + what});
+}
+
 TEST_CASE("the place of a worker that has left is free after a while, for the next one") {
   Joining w;
   w.JoinThird();

@@ -82,12 +82,21 @@ void Membership::Ask(Task task, bool probe, int64_t now_us) {
   }
 }
 
+void Membership::SetWhyDown(Task task, std::string_view why) {
+  for (const std::string& name : {Name(task), task.ToString() + ":"}) {
+    if (!why.starts_with(name)) continue;
+    why.remove_prefix(name.size());
+    why.remove_prefix(std::min(why.find_first_not_of(": "), why.size()));
+  }
+  member(task).why_down = why;
+}
+
 void Membership::Refuse(Task task, const std::string& why, int64_t now_us) {
   Member& m = member(task);
   m.refused = true;
-  m.why_down = why;
+  SetWhyDown(task, why);
   SetLink(&m, Link::kDown, now_us);
-  outbox_->effects()->Warn("task_refused", why);
+  outbox_->effects()->Warn("task_refused", Lost(task));
 }
 
 void Membership::OnConnected(Task task, int64_t now_us) {
@@ -106,7 +115,7 @@ void Membership::OnConnected(Task task, int64_t now_us) {
 void Membership::OnDisconnected(Task task, const std::string& why, int64_t now_us) {
   Member& m = member(task);
   SetLink(&m, Link::kDown, now_us);
-  m.why_down = why;
+  SetWhyDown(task, why);
 }
 
 absl::Status Membership::CheckHello(Task task, const Hello& hello) const {
@@ -232,8 +241,8 @@ Membership::Verdict Membership::OnHello(Task task, const Hello& hello, int64_t n
       return Verdict::kIgnored;
     }
     // While the job runs, the chief waits for a task that it can use.
-    m.why_down = std::string(bad.message());
-    outbox_->effects()->Note("task_refused", m.why_down);
+    SetWhyDown(task, std::string(bad.message()));
+    outbox_->effects()->Note("task_refused", Lost(task));
     failure_ = std::move(bad);
     return Verdict::kFatal;
   }

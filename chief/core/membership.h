@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "chief/core/outbox.h"
@@ -158,12 +159,16 @@ class Membership {
   const absl::Status& failure() const { return failure_; }
   // "worker:2 (host3:2222)".
   std::string Name(Task task) const { return TaskName(*options_, task); }
+  // Its name, and why the chief does not have it: "worker:2 (host3:2222): connection reset".
+  std::string Lost(Task task) const { return Name(task) + ": " + member(task).why_down; }
 
  private:
   static int End(const std::vector<std::string>& addresses);
   bool exists(Task task) const;
   void Ask(Task task, bool probe, int64_t now_us);
   void SetLink(Member* member, Link link, int64_t now_us);
+  // Keeps `why` without the name of the task, with which many reasons begin.
+  void SetWhyDown(Task task, std::string_view why);
   absl::Status CheckHello(Task task, const Hello& hello) const;
   absl::Status CheckClasses(Task task, const Hello& hello) const;
   absl::Status CheckFingerprint(Task task, const Hello& hello);
