@@ -288,7 +288,7 @@ std::vector<uint64_t> WorkerServer::Turns() {
 absl::Status WorkerServer::Shutdown(const absl::Status& why, std::chrono::milliseconds grace) {
   served_.StopServing();
   const bool stopped = StopStepThread(grace, options_.stop_wait, /*without_chief=*/why.ok());
-  served_.CloseStreams(why);
+  served_.CloseStreams(stopped ? EndedInOrder(why) : why);
   if (stopped) return absl::OkStatus();
   return DeadlineExceeded(
       "the step thread of worker:{} has not stopped for {} s: its step, or the read of a data "

@@ -7,6 +7,7 @@
 #include "chief/api/coordinator.h"
 #include "common/base/status.h"
 #include "common/cluster/security.h"
+#include "common/cluster/task_run.h"
 #include "common/rpc/stream/frame.h"
 #include "common/rpc/stream/stream_client.h"
 
@@ -81,7 +82,8 @@ class ControlStreams::Link : public StreamHandler {
       owner_->Fail(task_, "it cannot read what this chief sends", status);
     }
     const std::string address = client_ == nullptr ? task_.ToString() : client_->address();
-    owner_->OnClosed(task_, CloseReason(status, address), std::exchange(connected_, false));
+    owner_->OnClosed(task_, CloseReason(status, address), std::exchange(connected_, false),
+                     HasEndedInOrder(status));
     owner_->loop_.After(kRedialAfter, [this] { Dial(); });
   }
 
@@ -201,10 +203,10 @@ void ControlStreams::OnConnected(Task task) {
   });
 }
 
-void ControlStreams::OnClosed(Task task, const std::string& why, bool was_connected) {
+void ControlStreams::OnClosed(Task task, const std::string& why, bool was_connected, bool left) {
   core_->Input([&](CoordinatorCore* core) ABSL_EXCLUSIVE_LOCKS_REQUIRED(core_->mu()) {
     if (was_connected) --open_;
-    if (!stopped_) core->OnDisconnected(task, why);
+    if (!stopped_) core->OnDisconnected(task, why, left);
   });
 }
 

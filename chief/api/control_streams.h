@@ -69,7 +69,7 @@ class ControlStreams {
   // One end of a stream cannot parse a frame of the other.
   void Fail(Task task, std::string_view what, const absl::Status& status);
   // `was_connected`: OnConnected has been called for this stream.
-  void OnClosed(Task task, const std::string& why, bool was_connected);
+  void OnClosed(Task task, const std::string& why, bool was_connected, bool left = false);
   void Tick();
   // Tells the core which tasks a long message is moving to or from: they may be busy with it for
   // longer than a task may be silent.

@@ -199,6 +199,16 @@ TEST_CASE("a worker that dies loses nothing") {
   CHECK(c.coordinator->state().counters.requeued > 0);
 }
 
+TEST_CASE("a worker that ends in order is not a lost one") {
+  Cluster c(2, 1);
+  c.Start();
+  c.workers[0]->Leave();
+  Await([&] { return !c.coordinator->state().workers.at(0).connected; });
+  CHECK(c.coordinator->state().counters.workers_lost == 0);
+  c.workers[1]->Kill();
+  Await([&] { return c.coordinator->state().counters.workers_lost == 1; });
+}
+
 TEST_CASE("the streams that a chief closes at its end are not lost tasks") {
   std::string said;
   {

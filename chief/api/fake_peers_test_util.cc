@@ -8,6 +8,7 @@
 #include "common/base/status.h"
 #include "common/base/status_proto.h"
 #include "common/cluster/protocol_version.h"
+#include "common/cluster/task_run.h"
 #include "common/os/identity.h"
 #include "common/rpc/stream/frame.h"
 
@@ -56,6 +57,10 @@ FakePeer::FakePeer(Task task) : task_(task), incarnation_(RandomIncarnation()) {
 FakePeer::~FakePeer() { Kill(); }
 
 void FakePeer::Kill() { server_->Shutdown(Unavailable("killed"), std::chrono::milliseconds(0)); }
+
+void FakePeer::Leave() {
+  server_->Shutdown(EndedInOrder(Unavailable("SIGTERM")), std::chrono::milliseconds(0));
+}
 
 std::string FakePeer::shutdown_reason() const {
   MutexLock lock(&mu_);

@@ -30,6 +30,8 @@ class FakePeer {
   Address address() const { return {"127.0.0.1", server_->port()}; }
   // The process dies: its streams break. Another FakePeer may take its place elsewhere.
   void Kill();
+  // A worker ends in order.
+  void Leave();
   // The reason of the shutdown; "": none has come.
   std::string shutdown_reason() const;
   // The number of open streams.

@@ -228,13 +228,13 @@ void CoordinatorCore::OnConnected(Task task) {
   membership_.OnConnected(task, context_.now_us);
 }
 
-void CoordinatorCore::OnDisconnected(Task task, const std::string& why) {
+void CoordinatorCore::OnDisconnected(Task task, const std::string& why, bool left) {
   const Advancing advancing(this);
   const bool was_there = membership_.adopted(task);
   membership_.OnDisconnected(task, why, context_.now_us);
   if (!was_there || ended()) return;
   links_.OnLost(task);
-  outbox_.effects()->Note("task_lost", membership_.Lost(task));
+  outbox_.effects()->Note(left ? "task_leaves" : "task_lost", membership_.Lost(task));
   if (task.role == Role::kPs) {
     servers_.OnDown(task.index);
     const absl::Status lost = servers_.LostError(task.index, why);
@@ -243,7 +243,7 @@ void CoordinatorCore::OnDisconnected(Task task, const std::string& why) {
     rollback_.Fail(lost);
     return;
   }
-  Count(&ClusterCounters::workers_lost);
+  if (!left) Count(&ClusterCounters::workers_lost);
   dispatcher_.OnLost(task.index);
   setup_.OnLost(task.index);
 }

@@ -62,7 +62,8 @@ class CoordinatorCore {
   // ------------------------------------------------------------- inputs from the world
   void Tick(int64_t now_us);
   void OnConnected(Task task);
-  void OnDisconnected(Task task, const std::string& why);
+  // `left`: the task has ended in order, and holds no work.
+  void OnDisconnected(Task task, const std::string& why, bool left = false);
   void OnWorkerMessage(int worker, v1::WorkerToChief message);
   void OnPsMessage(int ps, const v1::PsToChief& message);
   // One end of the stream to the task cannot read what the other one sends.

@@ -72,7 +72,7 @@ struct CutCounters {
 
 // Owned by CoordinatorCore. These cover the whole life of the job, because the journal keeps them.
 struct ClusterCounters {
-  uint64_t workers_lost = 0;
+  uint64_t workers_lost = 0;  // without those that ended in order
   uint64_t ps_lost = 0;
   uint64_t replaced = 0;        // servers of this chief whose tablets others took: no rollback
   uint64_t servers_fenced = 0;  // by a user, since this chief started

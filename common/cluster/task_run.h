@@ -24,6 +24,13 @@ struct TaskEnd {
   std::string reason;
 };
 
+// The status with which a worker closes its streams if it ends because of `why`, and has finished
+// or given back its work. The code tells, which the RPC library never uses.
+inline absl::Status EndedInOrder(const absl::Status& why) {
+  return why.ok() ? why : absl::Status(absl::StatusCode::kAborted, why.message());
+}
+inline bool HasEndedInOrder(const absl::Status& closed) { return absl::IsAborted(closed); }
+
 // A task that serves a chief, as seen by its process.
 class ServingTask {
  public:

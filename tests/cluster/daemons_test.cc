@@ -126,6 +126,7 @@ TEST_CASE("SIGTERM ends a task with 143, and the others continue") {
     REQUIRE(s.ExitOf(role, index, seconds(60)) == 128 + SIGTERM);
     if (role == TaskRole::kWorker) {  // it gave back the closures that it had not started
       s.Said(TaskRole::kChief, 0, {"worker_set_aside", "worker:1", "it is ending"});
+      s.Said(TaskRole::kChief, 0, {"task_leaves", "worker:1"});
     }
     s.Check(s->Start(role, index));
     // Training continues.
