@@ -130,11 +130,18 @@ void AddWorkerMetrics(const Add& metrics, int worker) {
       &WorkerFigures::silent_seconds);
 }
 
-void AddTaskMetric(const Add& add, Task task, std::vector<TaskReport> State::*reports) {
-  const auto read = [i = static_cast<size_t>(task.index), reports](const State& s) {
-    return i < (s.*reports).size() && (s.*reports)[i].connected ? 1.0 : 0.0;
+// `joined`: nobody may have the place.
+void AddTaskMetric(const Add& add, Task task, bool joined,
+                   std::vector<TaskReport> State::*reports) {
+  const auto read = [i = static_cast<size_t>(task.index), joined, reports](const State& s) {
+    const bool known = i < (s.*reports).size();
+    if (joined && (!known || (s.*reports)[i].address.empty())) {
+      return std::numeric_limits<double>::quiet_NaN();
+    }
+    return known && (s.*reports)[i].connected ? 1.0 : 0.0;
   };
-  add("cohort_chief_task_connected", "1 if the chief has the task, else 0.", read,
+  add("cohort_chief_task_connected",
+      "1 if the chief has the task, else 0; NaN: the task had joined, and has left.", read,
       {{"task", task.ToString()}});
 }
 
@@ -171,11 +178,22 @@ void AddChiefMetrics(MetricsRegistry* registry, int workers, int servers,
     registry->AddCallback(name, help, value, labels);
   };
   AddJobMetrics(add);
-  for (int i = 0; i < workers; ++i) {
+  const auto add_worker = [add](int i, bool joined) {
     AddWorkerMetrics(add, i);
-    AddTaskMetric(add, {Role::kWorker, i}, &State::worker_reports);
-  }
-  for (int i = 0; i < servers; ++i) AddTaskMetric(add, {Role::kPs, i}, &State::server_reports);
+    AddTaskMetric(add, {Role::kWorker, i}, joined, &State::worker_reports);
+  };
+  const auto add_server = [add](int i, bool joined) {
+    AddTaskMetric(add, {Role::kPs, i}, joined, &State::server_reports);
+  };
+  for (int i = 0; i < workers; ++i) add_worker(i, /*joined=*/false);
+  for (int i = 0; i < servers; ++i) add_server(i, /*joined=*/false);
+  // Tasks that have joined. A place keeps its series, and there are not many places.
+  registry->AddPreparation([=]() mutable {
+    if (!copy->has_value()) return;
+    const auto end = [](const auto& reports) { return static_cast<int>(reports.size()); };
+    for (; workers < end((*copy)->worker_reports); ++workers) add_worker(workers, /*joined=*/true);
+    for (; servers < end((*copy)->server_reports); ++servers) add_server(servers, /*joined=*/true);
+  });
   registry->AddPreparation([copy, add, known = std::set<std::pair<int, int>>()]() mutable {
     if (!copy->has_value()) return;
     for (const LinkFigure& link : (*copy)->links) {

@@ -52,6 +52,32 @@ TEST_CASE("a scrape takes one copy of the chief's state, however many tasks ther
   }
 }
 
+TEST_CASE("a task that joins has its series, and NaN when it has left") {
+  MetricsRegistry registry;
+  CoordinatorState state;
+  AddChiefMetrics(&registry, 1, 1, [&] { return std::optional(state); });
+  state.workers.resize(1);
+  state.worker_reports = {{.address = "a:1"}};
+  state.server_reports = {{.address = "c:1"}};
+  CHECK_THAT(registry.Text(), !Contains("worker:1") && !Contains("ps:1"));
+  state.workers = {{}, {}, {.steps = 7}};
+  state.worker_reports = {
+      {.address = "a:1"}, {.address = ""}, {.address = "d:1", .connected = true}};
+  state.server_reports = {{.address = "c:1"}, {.address = "e:1"}};
+  const auto line = [](const char* task, const char* value) {
+    return Contains(fmt::format("\ncohort_chief_task_connected{{task=\"{}\"}} {}\n", task, value));
+  };
+  for (int scrape = 0; scrape < 2; ++scrape) {
+    const std::string text = registry.Text();
+    CHECK_THAT(text, line("worker:0", "0") && line("worker:1", "Nan") && line("worker:2", "1"));
+    CHECK_THAT(text, line("ps:0", "0") && line("ps:1", "0"));
+    CHECK_THAT(text, Contains("\ncohort_chief_worker_steps_total{worker=\"2\"} 7\n"));
+  }
+  state.workers.resize(1);
+  state.worker_reports.resize(1);
+  CHECK_THAT(registry.Text(), line("worker:0", "0") && line("worker:2", "Nan"));
+}
+
 TEST_CASE("each link that a worker reports has its waits, and NaN when it reports no more") {
   MetricsRegistry registry;
   CoordinatorState state;
