@@ -51,19 +51,28 @@ json ModeJson(const ModeSettings& mode) {
   return out;
 }
 
-json ReportJson(const TaskReport& report) {
-  return {{"address", report.address},
+json ReportJson(Task task, const TaskReport& report) {
+  return {{"task", task.ToString()},
+          {"address", report.address},
           {"heard_seconds", report.heard_seconds},
           {"memory_bytes", report.memory_bytes},
           {"sent_bytes", report.sent_bytes},
           {"received_bytes", report.received_bytes}};
 }
 
+// A task that had joined has left.
+bool IsFree(const std::vector<TaskReport>& reports, size_t i) {
+  return i < reports.size() && reports[i].address.empty();
+}
+
 json WorkersJson(const CoordinatorState& state) {
   json workers = json::array();
   for (size_t i = 0; i < state.workers.size(); ++i) {
     const WorkerFigures& worker = state.workers[i];
-    json one = i < state.worker_reports.size() ? ReportJson(state.worker_reports[i]) : json();
+    if (IsFree(state.worker_reports, i)) continue;
+    json one = i < state.worker_reports.size()
+                   ? ReportJson(Task{Role::kWorker, static_cast<int>(i)}, state.worker_reports[i])
+                   : json();
     one["connected"] = worker.connected;
     one["fenced"] = worker.fenced;
     one["steps"] = worker.steps;
@@ -80,7 +89,10 @@ json WorkersJson(const CoordinatorState& state) {
 json ServersJson(const CoordinatorState& state) {
   json servers = json::array();
   for (size_t i = 0; i < state.servers.size(); ++i) {
-    json one = i < state.server_reports.size() ? ReportJson(state.server_reports[i]) : json();
+    if (IsFree(state.server_reports, i)) continue;
+    json one = i < state.server_reports.size()
+                   ? ReportJson(Task{Role::kPs, static_cast<int>(i)}, state.server_reports[i])
+                   : json();
     one["connected"] = state.servers[i];
     if (i < state.server_reports.size()) one["pushes"] = state.server_reports[i].pushes;
     if (i < state.server_tablets.size()) {

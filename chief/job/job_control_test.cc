@@ -112,6 +112,18 @@ TEST_CASE("the status of a job tells what it does, and who is there") {
   REQUIRE(Ask(&job, "status").value()["waiting_for"] == "");
   job.now.state->worker_reports[0].heard_seconds = 12;
   REQUIRE(Ask(&job, "status").value()["waiting_for"] == "worker:0 has said nothing for 12 s");
+  // Two have joined, and one of them has left.
+  job.now.state->workers = {{}, {}, {.steps = 4}};
+  job.now.state->worker_reports = {
+      {.address = "a:1"}, {.address = ""}, {.address = "e:1", .connected = true}};
+  job.now.state->servers = {true, false, true};
+  job.now.state->server_reports = {{.address = "c:1"}, {.address = ""}, {.address = "f:1"}};
+  status = Ask(&job, "status").value();
+  REQUIRE(status["workers"].size() == 2);
+  REQUIRE(status["workers"][1]["task"] == "worker:2");
+  REQUIRE(status["workers"][1]["steps"] == 4);
+  REQUIRE(status["servers"].size() == 2);
+  REQUIRE(status["servers"][1]["task"] == "ps:2");
   job.now.state->epoch = 2;  // after the last epoch
   REQUIRE(Ask(&job, "status").value()["epoch"] == 2);
 }

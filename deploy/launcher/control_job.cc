@@ -110,17 +110,21 @@ std::string StrategyText(const json& strategy) {
   return text;
 }
 
+// "worker:2". The list has no tasks that had joined and have left, so the place says little.
+std::string NameOf(const char* role, const json& tasks, size_t i) {
+  return tasks[i].value("task", fmt::format("{}:{}", role, i));
+}
+
 // "2 of 3, without worker:1; fenced: worker:2".
 std::string TasksText(const char* role, const json& tasks) {
   std::vector<std::string> lost;
   std::vector<std::string> fenced;
   size_t known = 0;
   for (size_t i = 0; i < tasks.size(); ++i) {
-    // One that had joined has left.
-    if (tasks[i].contains("address") && tasks[i].value("address", "").empty()) continue;
     ++known;
-    if (!tasks[i].value("connected", false)) lost.push_back(fmt::format("{}:{}", role, i));
-    if (tasks[i].value("fenced", false)) fenced.push_back(fmt::format("{}:{}", role, i));
+    const std::string name = NameOf(role, tasks, i);
+    if (!tasks[i].value("connected", false)) lost.push_back(name);
+    if (tasks[i].value("fenced", false)) fenced.push_back(name);
   }
   std::string text = fmt::format("{} of {}", known - lost.size(), known);
   if (!lost.empty()) text += fmt::format(", without {}", fmt::join(lost, ", "));
@@ -168,7 +172,7 @@ std::string PlacesText(const json& servers) {
     const uint64_t copies = servers[i].value("copies", uint64_t{0});
     const bool drained = servers[i].value("drained", false);
     usual = usual && copies == 0 && !drained && tablets > 0;
-    parts.push_back(fmt::format("ps:{} {}{}{}", i, tablets,
+    parts.push_back(fmt::format("{} {}{}{}", NameOf("ps", servers, i), tablets,
                                 copies > 0 ? fmt::format(" and {} copies", copies) : "",
                                 drained ? " (drained; return-ps ends this)" : ""));
   }

@@ -93,11 +93,12 @@ TEST_CASE("ctl prints a status for people") {
   REQUIRE(ControlText("stop", R"({"checkpoint": "/c/1"})") ==
           "the job ends; its checkpoint is /c/1\n");
   REQUIRE(ControlText("set", R"({"learning_rate": 0.0001})") == "the learning rate is 0.0001\n");
-  CHECK_THAT(
-      ControlText("status", R"({"job": "j", "step": 1, "servers": [
+  CHECK_THAT(ControlText("status", R"({"job": "j", "step": 1, "servers": [
       {"connected": true, "tablets": 0, "copies": 1, "drained": true},
-      {"connected": true, "tablets": 3, "copies": 0, "drained": false}]})"),
-      Catch::Contains("tablets     ps:0 0 and 1 copies (drained; return-ps ends this), ps:1 3\n"));
+      {"task": "ps:2", "connected": false, "tablets": 3, "copies": 0, "drained": false}]})"),
+             Catch::Contains("servers     1 of 2, without ps:2\n") &&
+                 Catch::Contains(
+                     "tablets     ps:0 0 and 1 copies (drained; return-ps ends this), ps:2 3\n"));
   CHECK_THAT(ControlText("status", R"({"job": "j", "step": 1,
       "workers": [{"connected": true, "fenced": true}, {"connected": true}],
       "links": [{"worker": 0, "ps": 0, "p50_seconds": 0.0004, "p99_seconds": 0.001},
