@@ -505,6 +505,7 @@ void CoordinatorCore::OnRolledBack() {
 
 absl::StatusOr<Task> CoordinatorCore::Join(Role role, const std::string& address) {
   const Advancing advancing(this);
+  if (end_.begun() && end_.job_finished()) return OutOfRange("the job is finished");
   if (phase() != Phase::kReady || end_.begun()) {
     return Unavailable("the chief {}", ended() || end_.begun() ? "is ending" : "is starting");
   }

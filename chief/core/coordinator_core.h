@@ -82,8 +82,8 @@ class CoordinatorCore {
   void FailForGood(absl::Status why);
 
   // A task that serves at `address` asks to join the running cluster (JoinedTasks). It is a member
-  // when view().joined.settled() is true. Errors: Unavailable before kReady and at the end; those
-  // of JoinedTasks.
+  // when view().joined.settled() is true. Errors: OutOfRange if the job is finished;
+  // Unavailable before kReady and at another end; those of JoinedTasks.
   absl::StatusOr<Task> Join(Role role, const std::string& address);
 
   // ------------------------------------------------------------- inputs from the client

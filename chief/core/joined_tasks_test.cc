@@ -67,6 +67,20 @@ TEST_CASE("who joins has an address of its own, and a place") {
         "away for 2 s");
 }
 
+TEST_CASE("nobody joins a job that is finished") {
+  Joining w;
+  w.journal_stuck = true;
+  w.core().Stop("the job is finished", /*job_finished=*/true);
+  CHECK(absl::IsOutOfRange(w.core().Join(Role::kWorker, "late:1").status()));
+  w.journal_stuck = false;
+  w.Quiesce();
+  CHECK(absl::IsOutOfRange(w.core().Join(Role::kWorker, "late:1").status()));
+
+  Joining stopped;
+  stopped.core().Stop("a user stops it", /*job_finished=*/false);
+  CHECK(absl::IsUnavailable(stopped.core().Join(Role::kWorker, "late:1").status()));
+}
+
 TEST_CASE("the log names a task that is refused once") {
   Joining w;
   w.JoinThird();

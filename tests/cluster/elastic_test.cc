@@ -25,6 +25,10 @@ std::string SyncJob() {
   return job;
 }
 
+void Control(Scenario* s, const std::string& command, const std::string& what = "") {
+  s->Check(ControlJob({.run = (*s)->checkpoint_dir(), .command = command, .mode = what}).status());
+}
+
 // One worker of TF_CONFIG, and any number that join.
 struct Elastic {
   Elastic(const std::string& name, const std::string& job)
@@ -152,8 +156,22 @@ TEST_CASE("a worker that cannot join says why", "[processes]") {
   s.Finish();
 }
 
-void Control(Scenario* s, const std::string& command, const std::string& what = "") {
-  s->Check(ControlJob({.run = (*s)->checkpoint_dir(), .command = command, .mode = what}).status());
+TEST_CASE("a worker that joins as the job ends finds it finished", "[processes]") {
+  Elastic e("elastic-late", StormJob(1));
+  auto& s = e.s;
+  e.Join();
+  Control(&s, "fence", "worker:1");
+  s.Said(TaskRole::kChief, 0, {"worker_fenced", "worker:1"});
+  // The chief waits for it at the end.
+  s.Check(s.processes()->Signal(TaskRole::kWorker, 1, SIGSTOP));
+  for (const int ps : {0, 1}) s.Release(ps);
+  s.Said(TaskRole::kWorker, 0, {"ends", "job_finished=true"});
+  s.Check(s->Start(TaskRole::kWorker, 2, {"--join", e.chief}));
+  CHECK(s.ExitOf(TaskRole::kWorker, 2, seconds(20)) == 0);
+  CHECK_THAT(s->LogTail(TaskRole::kWorker, 2, 3), Catch::Contains("the job is finished"));
+  s.Check(s.processes()->Signal(TaskRole::kWorker, 1, SIGCONT));
+  CHECK(s.ExitOf(TaskRole::kWorker, 1, seconds(20)) == 0);
+  CHECK(s.ExitOf(TaskRole::kChief, 0, seconds(60)) == 0);
 }
 
 // The table is so wide that each of two servers with two threads has two tablets of it.

@@ -30,8 +30,8 @@ struct JoinOptions {
 
 // Asks the chief of a running job to take this task in (proto/chief.proto). Returns the TF_CONFIG
 // of the task: from then on the chief dials it. Errors: InvalidArgument (exit 64: an address);
-// Unavailable (exit 169: nobody has answered for wait_s); Cancelled if it has to end; why the chief
-// refuses the task (exit 78).
+// Unavailable (exit 169: nobody has answered for wait_s); OutOfRange if the job is finished;
+// Cancelled if it has to end; why the chief refuses the task (exit 78).
 absl::StatusOr<std::string> JoinCluster(const JoinOptions& options);
 
 }  // namespace cohort

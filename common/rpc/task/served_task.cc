@@ -213,6 +213,11 @@ absl::StatusOr<int> Run(const ServedProgram& program, const ServedFlags& flags,
     int signal = 0;
     auto answer = Join(program, flags, signals.get(), &signal);
     if (signal != 0) return ExitCodeOfSignal(signal);
+    if (absl::IsOutOfRange(answer.status())) {
+      const std::string why(answer.status().message());
+      std::fprintf(stderr, "%s: does not join: %s\n", program.name, why.c_str());
+      return 0;
+    }
     COHORT_ASSIGN_OR_RETURN(joined, std::move(answer));
     config = joined.c_str();
   }
