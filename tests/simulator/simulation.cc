@@ -123,7 +123,11 @@ class Simulation {
   }
 
   Outcome Finish() {
-    const ApplyReport report = CheckApplyEvents(cluster_.ledger.events, cluster_.finished);
+    // A server that hands a tablet over while it closes a step may not log what its other tablets
+    // have applied. CheckWeights sees whether they have.
+    const bool logs_all = plan_.moves == 0 || (!plan_.sync() && !plan_.changes_mode());
+    const ApplyReport report =
+        CheckApplyEvents(cluster_.ledger.events, cluster_.finished && logs_all);
     for (const std::string& violation : report.violations) cluster_.ledger.Violate("{}", violation);
     // The shutdown of the processes is a part of the run too.
     cluster_.chief.reset();
