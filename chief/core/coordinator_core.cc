@@ -244,7 +244,9 @@ void CoordinatorCore::OnDisconnected(Task task, const std::string& why, bool lef
     return;
   }
   if (!left) Count(&ClusterCounters::workers_lost);
-  dispatcher_.OnLost(task.index);
+  if (!context_.options.test_faults.keeps_closures || !IsPlace(context_.options, task)) {
+    dispatcher_.OnLost(task.index);
+  }
   setup_.OnLost(task.index);
 }
 

@@ -78,7 +78,8 @@ std::vector<Task> JoinedTasks::Tick(int64_t now_us) {
     const Member& m = membership_->member(task);
     if (m.link != Link::kDown || !settled(task)) continue;
     const int64_t grace_us = task.role == Role::kPs ? server_grace_us : options_->join_grace_us;
-    if (!m.refused && now_us - m.since_us < grace_us) continue;
+    const bool waits = !m.refused && !options_->test_faults.forgets_at_once;
+    if (waits && now_us - m.since_us < grace_us) continue;
     outbox_->effects()->Note("task_left", membership_->Lost(task));
     outbox_->effects()->HangUp(task);
     AddressOf(task).clear();

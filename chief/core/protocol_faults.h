@@ -21,6 +21,9 @@ struct ProtocolFaults {
   // Copies of tablets.
   bool promotes_filling = false;  // Homes: a copy that is not complete takes over
   bool hands_over_early = false;  // Homes: a tablet moves to a copy that is not complete
+  // Tasks that join.
+  bool forgets_at_once = false;  // JoinedTasks: a task whose stream has broken
+  bool keeps_closures = false;   // CoordinatorCore: those of a lost worker stay with its place
   // Storage.
   bool commits_failed_files = false;  // Cut: although a server could not write its file
   bool ignores_progress = false;      // Cut: the deadline for files is on the whole time

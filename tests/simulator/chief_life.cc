@@ -1,5 +1,6 @@
 #include "tests/simulator/chief_life.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -17,7 +18,9 @@ constexpr int64_t kPauseUs = 100'000;
 CoreOptions MakeCoreOptions(const Cluster& cluster, const Node& node) {
   CoreOptions options = cluster.plan.core;
   options.chief_incarnation = node.incarnation();
-  options.continued = !cluster.disk.ReadJournal().empty();
+  const std::vector<v1::JournalRecord> journal = cluster.disk.ReadJournal();
+  options.continued = !journal.empty();
+  AddPlaces(JoinedIn(journal), cluster.plan.worker_places, cluster.plan.ps_places, &options);
   return options;
 }
 
@@ -116,8 +119,11 @@ absl::Status ChiefLife::RunJob() {
 absl::StatusOr<JobWalk::Options> ChiefLife::StartCluster() {
   const Plan& plan = cluster_->plan;
   Tick();
-  for (int i = 0; i < plan.ps; ++i) Dial(PsTask(i));
-  for (int i = 0; i < plan.workers; ++i) Dial(WorkerTask(i));
+  const CoreOptions& known = core_->view().context.options;
+  for (const Task task : core_->view().membership.tasks()) {
+    const auto& addresses = task.role == Role::kWorker ? known.workers : known.ps;
+    DialJoined(task, addresses[static_cast<size_t>(task.index)]);
+  }
   COHORT_RETURN_IF_ERROR(training_.WaitUntilReady());
   const Program train = TrainProgram(plan);
   const Program eval = EvalProgram(plan);
@@ -155,29 +161,51 @@ void ChiefLife::ChangeModes() {
 }
 
 void ChiefLife::MoveTablets() {
-  const double gap_us = world_->chance.Exponential() / cluster_->plan.moves * 1e6;
-  node_->After(static_cast<int64_t>(gap_us), [this] {
+  const Plan& plan = cluster_->plan;
+  const double gap_us = world_->chance.Exponential() / plan.moves * 1e6;
+  node_->After(static_cast<int64_t>(gap_us), [this, &plan] {
+    const int workers = plan.workers + static_cast<int>(plan.worker_places);
     if (cluster_->faults_over) {
-      for (int worker = 0; worker < cluster_->plan.workers; ++worker) FenceWorker(worker, false);
+      for (int worker = 0; worker < workers; ++worker) FenceWorker(worker, false);
       return;
     }
     if (world_->chance.Percent(30)) {
-      const auto worker = static_cast<int>(world_->chance.Between(0, cluster_->plan.workers - 1));
+      const auto worker = static_cast<int>(world_->chance.Between(0, workers - 1));
       FenceWorker(worker, world_->chance.Percent(70));
     }
+    if (plan.added_ps > 0 && world_->chance.Percent(40)) AddServer();
     using What = TabletMove::What;
     static constexpr What kWhat[] = {What::kDrain, What::kReturn, What::kRebalance, What::kMove,
                                      What::kFence};
-    const int64_t what = world_->chance.Between(0, cluster_->plan.replicas ? 4 : 3);
-    const TabletMove move{.what = kWhat[what],
-                          .ps = static_cast<int>(world_->chance.Between(0, cluster_->plan.ps - 1)),
-                          .tablet = static_cast<uint32_t>(world_->chance.Between(
-                              0, cluster_->plan.ps * cluster_->plan.tablets_per_ps - 1))};
-    Input([&](CoordinatorCore* core) {
-      const absl::Status status = core->MoveTablets(move);
-      world_->Trace("chief: tablets move ({}, ps:{}): {}", what, move.ps, status.ToString());
-    });
+    const int64_t what = world_->chance.Between(0, plan.replicas ? 4 : 3);
+    const int ps = plan.ps + static_cast<int>(plan.ps_places);
+    Move({.what = kWhat[what],
+          .ps = static_cast<int>(world_->chance.Between(0, ps - 1)),
+          .tablet = static_cast<uint32_t>(
+              world_->chance.Between(0, plan.ps * plan.tablets_per_ps - 1))});
     MoveTablets();
+  });
+}
+
+void ChiefLife::AddServer() {
+  const Plan& plan = cluster_->plan;
+  const uint64_t which = world_->chance.Below(static_cast<uint64_t>(plan.added_ps));
+  Node* const server = cluster_->ps[static_cast<size_t>(plan.ps) + which].get();
+  const std::vector<std::string>& known = core_->view().context.options.ps;
+  if (std::ranges::find(known, server->address) != known.end()) {
+    if (world_->chance.Percent(25)) server->Kill();  // no matter what it has
+    return;
+  }
+  Move({.what = TabletMove::What::kAdd, .address = server->address});
+  node_->After(world_->chance.Between(1'000, 60'000),
+               [this] { Move({.what = TabletMove::What::kRebalance}); });
+}
+
+void ChiefLife::Move(const TabletMove& move) {
+  Input([&](CoordinatorCore* core) {
+    const absl::Status status = core->MoveTablets(move);
+    world_->Trace("chief: tablets move ({}, ps:{}{}): {}", static_cast<int>(move.what), move.ps,
+                  move.address, status.ToString());
   });
 }
 
@@ -216,9 +244,33 @@ void ChiefLife::Tick() {
 
 // ------------------------------------------------------------------ streams
 
+void ChiefLife::DialJoined(Task task, const std::string& address) {
+  LinkOf(task).address = address;
+  Dial(task);
+}
+
+// The core knows already that the task is gone.
+void ChiefLife::HangUp(Task task) {
+  const std::shared_ptr<Stream> stream = std::exchange(LinkOf(task), {}).stream;
+  if (stream != nullptr) stream->Close(Stream::kDialler);
+}
+
+absl::StatusOr<Task> ChiefLife::Join(Role role, const std::string& address) {
+  absl::StatusOr<Task> task;
+  Input([&](CoordinatorCore* core) {
+    task = core->Join(role, address);
+    if (task.ok() && !core->view().joined.settled(*task)) {
+      task = Unavailable("the journal does not have it yet");
+    }
+  });
+  return task;
+}
+
 void ChiefLife::Dial(Task task) {
+  const std::string& address = LinkOf(task).address;
+  if (address.empty() || LinkOf(task).stream != nullptr) return;
   LinkOf(task).stream = cluster_->network.Dial(
-      node_, cluster_->NodeOf(task), StreamKind::kControl,
+      node_, cluster_->At(address), StreamKind::kControl,
       {.on_open = [this, task] { Input([&](CoordinatorCore* core) { core->OnConnected(task); }); },
        .on_message =
            [this, task](Message message) {
@@ -441,6 +493,13 @@ void ChiefLife::CheckPublished(uint64_t watermark) {
 // A chief that was stopped has not read what the tasks have sent meanwhile.
 void ChiefLife::Note(const char* event, const std::string& what) {
   world_->Trace("chief: {} {}", event, what);
+  Statistics& s = cluster_->ledger.statistics;
+  const bool worker = what.starts_with("worker");
+  if (event == std::string_view("task_joins")) ++(worker ? s.workers_joined : s.servers_added);
+  const size_t to =
+      event == std::string_view("tablet_handed_over") ? what.find("to ps:") : what.npos;
+  if (to != what.npos && what[to + 6] >= '0' + cluster_->plan.ps) ++s.handed_to_added;
+  if (event == std::string_view("task_left")) ++(worker ? s.workers_left : s.servers_forgotten);
   if (was_stopped_ && event == std::string_view("task_silent")) {
     cluster_->ledger.Violate("the chief was stopped, and blames a task: {}", what);
   }

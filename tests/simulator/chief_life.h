@@ -30,10 +30,16 @@ class ChiefLife : public Life, public CoreEffects {
   void Accept(const std::shared_ptr<Stream>&, StreamKind) override {}
   std::string Text() const override;
 
+  // A task that serves at `address` asks to join. Errors: those of the core; Unavailable if the
+  // journal does not have it yet, so it asks again.
+  absl::StatusOr<Task> Join(Role role, const std::string& address);
+
   // CoreEffects
   void SendToWorker(int worker, v1::ChiefToWorker message) override;
   void SendToPs(int ps, v1::ChiefToPs message) override;
   void Reconnect(Task task, const std::string& why) override;
+  void DialJoined(Task task, const std::string& address) override;
+  void HangUp(Task task) override;
   void TakeGeneration(uint64_t heard) override;
   void ReadJournal() override;
   void AppendJournal(v1::JournalRecord record) override;
@@ -50,6 +56,7 @@ class ChiefLife : public Life, public CoreEffects {
 
  private:
   struct Link {
+    std::string address;  // "": it is not dialed
     std::shared_ptr<Stream> stream;
   };
 
@@ -76,6 +83,8 @@ class ChiefLife : public Life, public CoreEffects {
   void ChangeModes();
   // A user who has servers drained, fenced, returned, and tablets rebalanced, and workers fenced.
   void MoveTablets();
+  void AddServer();
+  void Move(const TabletMove& move);
   void FenceWorker(int worker, bool fenced);
   void CountChange(const ModeSettings& settings, const absl::Status& status);
 

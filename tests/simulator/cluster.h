@@ -20,24 +20,31 @@ struct Cluster {
       : plan(p),
         world(w),
         network(w, p.network),
+        nobody(w, {}, nullptr),
         steps(p, [this](const std::string& what) { ledger.Violate("{}", what); }) {}
 
   const Plan& plan;
   World* const world;
   Network network;
+  Node nobody;  // never alive
   Disk disk;
   Ledger ledger;
   StepLedger steps;
   std::unique_ptr<Node> chief;
+  // The last Plan::added_ps and joiners of them are not in TF_CONFIG.
   std::vector<std::unique_ptr<Node>> ps;
   std::vector<std::unique_ptr<Node>> workers;
   bool faults_over = false;  // and a user changes the mode no more
   bool finished = false;     // the chief has reported that the job is done
 
-  Node* NodeOf(Task task) {
-    if (task.role == Role::kChief) return chief.get();
-    const auto& nodes = task.role == Role::kWorker ? workers : ps;
-    return nodes[static_cast<size_t>(task.index)].get();
+  // Who serves at the address, dead or alive.
+  Node* At(const std::string& address) {
+    for (const auto* nodes : {&workers, &ps}) {
+      for (const auto& node : *nodes) {
+        if (node->address == address) return node.get();
+      }
+    }
+    return &nobody;
   }
   // The log of one incarnation of a task. Its lines go to the trace, if there is one.
   std::unique_ptr<Logger> MakeLog(const Node& node);

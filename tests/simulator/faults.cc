@@ -114,9 +114,10 @@ void Faults::KillChief() {
 // Wedges at most all workers except one, which must do the work.
 void Faults::Wedge() {
   size_t wedged = 0;
-  for (const auto& worker : cluster_->workers) wedged += worker->wedged() ? 1 : 0;
-  Node* const node = cluster_->workers[world_->chance.Below(cluster_->workers.size())].get();
-  if (!node->alive() || node->wedged() || wedged + 1 >= cluster_->workers.size()) return;
+  const auto workers = static_cast<size_t>(cluster_->plan.workers);  // others may leave
+  for (size_t i = 0; i < workers; ++i) wedged += cluster_->workers[i]->wedged() ? 1 : 0;
+  Node* const node = cluster_->workers[world_->chance.Below(workers)].get();
+  if (!node->alive() || node->wedged() || wedged + 1 >= workers) return;
   world_->Trace("the next step of {} never ends", node->name());
   ++cluster_->ledger.statistics.wedged;
   node->Wedge();

@@ -75,6 +75,11 @@ struct Statistics {
   uint64_t handed_over = 0;      // tablets, to other servers
   uint64_t replayed = 0;         // pushes, by copies
   uint64_t replaced = 0;         // servers whose tablets others took
+  uint64_t workers_joined = 0;
+  uint64_t workers_left = 0;  // their places were free again
+  uint64_t servers_added = 0;
+  uint64_t servers_forgotten = 0;
+  uint64_t handed_to_added = 0;  // tablets
   uint64_t workers_fenced = 0;   // by a user
   uint64_t servers_fenced = 0;   // by a user; others took their tablets
   uint64_t copies = 0;           // speculative dispatches

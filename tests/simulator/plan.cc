@@ -141,6 +141,8 @@ CoreOptions DrawCoreOptions(const Plan& plan, Chance* chance) {
   core.test_faults.forgets_mode = plan.bug == PlantedBug::kChiefForgetsMode;
   core.test_faults.hands_over_early = plan.bug == PlantedBug::kChiefHandsOverEarly;
   core.test_faults.promotes_filling = plan.bug == PlantedBug::kChiefPromotesFilling;
+  core.test_faults.forgets_at_once = plan.bug == PlantedBug::kChiefForgetsAtOnce;
+  core.test_faults.keeps_closures = plan.bug == PlantedBug::kChiefKeepsClosures;
   core.test_faults.commits_failed_files = plan.bug == PlantedBug::kChiefCommitsFailedFiles;
   core.test_faults.ignores_progress = plan.bug == PlantedBug::kChiefIgnoresProgress;
   return core;
@@ -227,6 +229,21 @@ void DrawServers(Plan* plan) {
   if (chance.Percent(12)) plan->block_us = chance.Between(20, 400) * 1000;
 }
 
+// The tasks that are not in TF_CONFIG. They have random numbers of their own. They do not run
+// beside an emptied directory, whose chief knows none of them.
+void DrawJoins(Plan* plan) {
+  Chance chance(plan->seed ^ 0x701e);
+  if (!chance.Percent(30) || plan->faults.empty_directory_percent > 0) return;
+  plan->joiners = static_cast<int>(chance.Between(0, 3));
+  plan->worker_places = static_cast<size_t>(chance.Between(1, 3));
+  plan->core.join_grace_us = chance.Between(50, 400) * 1000;
+  if (plan->joiners > 0 && chance.Percent(50)) return;
+  plan->added_ps = static_cast<int>(chance.Between(1, 2));
+  plan->ps_places = static_cast<size_t>(chance.Between(1, 2));
+  plan->moves = static_cast<double>(chance.Between(5, 30));
+  plan->epochs = 2;  // else it is over before a server has much
+}
+
 }  // namespace
 
 ModeSettings DrawSettings(Chance* chance) {
@@ -273,6 +290,7 @@ Plan::Plan(uint64_t s, PlantedBug b) : seed(s), bug(b) {
   DrawServers(this);
   replicas = core.copies = ps > 1 && chance.Percent(50);
   if (ps > 1 && chance.Percent(40)) moves = static_cast<double>(chance.Between(1, 20));
+  DrawJoins(this);
 }
 
 JobSchedule Plan::Schedule() const {
@@ -364,7 +382,8 @@ std::string Plan::Text() const {
       "seed {}: {}{}, {:.0f} moves per second, changed {:.0f} times per second, pull_ahead {}, "
       "steps of {} closures ({} "
       "close "
-      "one, staleness {}){}{}, {} workers, {} ps with "
+      "one, staleness {}){}{}, {} workers and {} "
+      "that join, {} ps and {} that are added, with "
       "{} shards, {} epochs of {} examples in closures of {} x {}; "
       "faults per second for {} ms: worker {:.1f}, ps {:.1f}, chief {:.1f}, stream {:.1f}, message "
       "{:.1f}, cut {:.1f}, freeze {:.1f}, wedge {:.1f}, crash point {:.1f}, disk full {} %, "
@@ -374,10 +393,10 @@ std::string Plan::Text() const {
       "of messages twice; {:.2f} times the values are room (0: any), {} us for a block of a file",
       seed, NameOf(mode), replicas ? ", copies" : "", moves, mode_changes, core.pull_ahead,
       core.closures_per_step, core.replicas_to_aggregate, core.staleness,
-      has_idle ? ", an idle variable" : "", evaluates ? ", evaluations" : "", workers, ps, shards,
-      epochs, examples, steps, batch, faults_for_us / 1000, faults.kill_worker, faults.kill_ps,
-      faults.kill_chief, faults.break_stream, faults.lose_message, faults.cut_network,
-      faults.freeze, faults.wedge, faults.crash_point, faults.disk_full_percent,
+      has_idle ? ", an idle variable" : "", evaluates ? ", evaluations" : "", workers, joiners, ps,
+      added_ps, shards, epochs, examples, steps, batch, faults_for_us / 1000, faults.kill_worker,
+      faults.kill_ps, faults.kill_chief, faults.break_stream, faults.lose_message,
+      faults.cut_network, faults.freeze, faults.wedge, faults.crash_point, faults.disk_full_percent,
       faults.empty_directory_percent, faults.one_way_percent, faults.io_error_percent,
       network.bytes_per_second, network.double_percent, room, block_us);
 }

@@ -76,6 +76,9 @@ enum class PlantedBug {
   kPsOldPrimaryAnswers,
   kChiefPromotesFilling,
   kChiefHandsOverEarly,
+  // Tasks that join (ProtocolFaults).
+  kChiefForgetsAtOnce,
+  kChiefKeepsClosures,
 };
 
 // What a seed stands for: a cluster, a job and their faults.
@@ -101,7 +104,13 @@ struct Plan {
   size_t keep_checkpoints = 0;
   uint64_t shards = 0;  // per variable
   int tablets_per_ps = 1;
-  double moves = 0;        // per second, in which a user has tablets moved
+  double moves = 0;  // per second, in which a user has tablets moved
+  // Tasks that are not in TF_CONFIG: workers that join and leave, and servers that a user adds; and
+  // how many of each the chief takes at once.
+  int joiners = 0;
+  int added_ps = 0;
+  size_t worker_places = 0;
+  size_t ps_places = 0;
   bool replicas = false;   // each tablet has a copy on another server
   bool has_idle = false;   // there is a variable that no program touches, on a tablet of its own
   bool evaluates = false;  // closures that do not train run beside the training

@@ -138,7 +138,7 @@ class PsLife : public Life,
 
   // CopyTransport
   void Open(uint64_t stream, const v1::PsRoute& to) override {
-    Node* const server = cluster_->ps[to.ps()].get();
+    Node* const server = cluster_->At(to.address());
     links_[stream] = cluster_->network.Dial(
         node_, server, StreamKind::kCopy,
         {.on_open =

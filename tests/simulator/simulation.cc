@@ -5,6 +5,7 @@
 #include "common/data/dataset.h"
 #include "tests/simulator/cluster.h"
 #include "tests/simulator/faults.h"
+#include "tests/simulator/joiners.h"
 
 namespace cohort::simulator {
 namespace {
@@ -13,11 +14,16 @@ namespace {
 // exceeds these limits, which are far more than any run needs, waits for an event that never comes.
 constexpr int64_t kPatienceUs = 120'000'000;
 constexpr uint64_t kMostEvents = 2'000'000;
+constexpr int64_t kAwayUs = 1'500'000;  // the longest time, see Supervise
 
 class Simulation {
  public:
   Simulation(uint64_t seed, std::function<void(const std::string&)> trace, PlantedBug bug)
-      : plan_(seed, bug), world_(seed), cluster_(plan_, &world_), faults_(&cluster_) {
+      : plan_(seed, bug),
+        world_(seed),
+        cluster_(plan_, &world_),
+        joiners_(&cluster_),
+        faults_(&cluster_) {
     world_.trace = std::move(trace);
   }
 
@@ -47,22 +53,38 @@ class Simulation {
       return node;
     };
     cluster_.chief = make({Role::kChief, 0}, &StartChief);
-    for (int i = 0; i < plan_.ps; ++i) cluster_.ps.push_back(make(PsTask(i), &StartPs));
-    for (int i = 0; i < plan_.workers; ++i) {
+    for (int i = 0; i < plan_.ps + plan_.added_ps; ++i) {
+      cluster_.ps.push_back(make(PsTask(i), &StartPs));
+    }
+    for (int i = 0; i < plan_.workers + plan_.joiners; ++i) {
       cluster_.workers.push_back(make(WorkerTask(i), &StartWorker));
     }
     // In any order.
     world_.After(world_.chance.Between(0, 50'000), [this] { cluster_.chief->Start(); });
     for (const auto* nodes : {&cluster_.ps, &cluster_.workers}) {
       for (const auto& node : *nodes) {
-        world_.After(world_.chance.Between(0, 50'000), [n = node.get()] { n->Start(); });
+        world_.After(world_.chance.Between(0, 50'000), [this, n = node.get()] { Start(n); });
       }
     }
   }
 
-  // Starts a process again when it has ended, as systemd or Kubernetes does.
+  bool named(const Node& node) const {
+    const Task task = node.task();
+    return task.role == Role::kChief ||
+           task.index < (task.role == Role::kWorker ? plan_.workers : plan_.ps);
+  }
+
+  void Start(Node* node) {
+    const bool joins = node->task().role == Role::kWorker && !named(*node);
+    joins ? joiners_.Start(node) : node->Start();
+  }
+
+  // Starts a process again when it has ended, as systemd or Kubernetes does. One that TF_CONFIG
+  // does not name is sometimes away for longer than the chief keeps its place.
   void Supervise(Node* node) {
-    world_.After(world_.chance.Between(1'000, plan_.restart_us), [node] { node->Start(); });
+    int64_t us = world_.chance.Between(1'000, plan_.restart_us);
+    if (!named(*node) && world_.chance.Percent(30)) us += world_.chance.Between(0, kAwayUs);
+    world_.After(us, [this, node] { Start(node); });
   }
 
   // Reports what each task is waiting for, in a run that does not end.
@@ -145,6 +167,7 @@ class Simulation {
   const Plan plan_;
   World world_;
   Cluster cluster_;
+  Joiners joiners_;
   Faults faults_;
 };
 

@@ -70,6 +70,11 @@ TEST_CASE("whatever happens, each example is used exactly once") {
   CHECK(all.handed_over > usual / 20);
   CHECK(all.replaced > usual / 20);
   CHECK(all.servers_fenced > usual / 40);
+  CHECK(all.workers_joined > usual / 3);
+  CHECK(all.workers_left > usual / 5);
+  CHECK(all.servers_added > usual / 8);
+  CHECK(all.servers_forgotten > usual / 30);
+  CHECK(all.handed_to_added > usual / 20);
   CHECK(all.workers_fenced > usual / 20);
   CHECK(all.copies > usual / 2);
   CHECK(all.evaluations > usual / 10);
@@ -86,10 +91,12 @@ TEST_CASE("a seed means the same run every time") { CheckRepeats<PlantedBug>({3,
 // the simulator moves that one: then the search is slow until the number here is changed, too.
 uint64_t FirstSeed(PlantedBug bug) {
   if (bug == PlantedBug::kChiefRepeatsOtherMembers) return 1500;
-  if (bug == PlantedBug::kChiefForgetsHalfClose) return 1300;
-  if (bug == PlantedBug::kChiefChangesModeUnsettled) return 4000;
-  if (bug == PlantedBug::kPsOldPrimaryAnswers) return 2100;
+  if (bug == PlantedBug::kChiefForgetsHalfClose) return 1700;
+  if (bug == PlantedBug::kChiefChangesModeUnsettled) return 5600;
+  if (bug == PlantedBug::kPsDuplicateDoesNotWait) return 4500;
+  if (bug == PlantedBug::kPsOldPrimaryAnswers) return 2200;
   if (bug == PlantedBug::kPsFillMissesEntries) return 800;
+  if (bug == PlantedBug::kChiefForgetsAtOnce) return 1400;
   return 1;
 }
 
@@ -137,8 +144,11 @@ TEST_CASE("a planted bug is found") {
        {"a replaced primary answers what waited", PlantedBug::kPsOldPrimaryAnswers, 20000},
        {"the chief moves a tablet to a copy that is not complete", PlantedBug::kChiefHandsOverEarly,
         4000},
-       {"the chief promotes a copy that is not complete", PlantedBug::kChiefPromotesFilling,
-        4000}}));
+       {"the chief promotes a copy that is not complete", PlantedBug::kChiefPromotesFilling, 4000},
+       {"the chief forgets an added server whose stream has broken",
+        PlantedBug::kChiefForgetsAtOnce, 4000},
+       {"the closures of a lost worker stay with its place", PlantedBug::kChiefKeepsClosures,
+        400}}));
   CheckFinds(name, bug, most, FirstSeed(bug));
 }
 

@@ -72,7 +72,7 @@ void StepLedger::Closed(int ps, const v1::CloseStep& close) {
     }
   }
   const uint64_t step = close.step();
-  for (int other = 0; other < plan_.ps; ++other) {
+  for (int other = 0; other < plan_.ps + plan_.added_ps; ++other) {
     const auto newest = timeline.newest.try_emplace(other, timeline.begin).first->second;
     if (newest + 1 >= step && (other != ps || newest + 1 == step)) continue;
     // It may have lost its tablets to another server, or got some after that.

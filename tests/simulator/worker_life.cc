@@ -14,6 +14,8 @@ namespace cohort::simulator {
 namespace {
 
 constexpr int64_t kWorkerTickUs = 20'000;
+constexpr int64_t kLeaveUs = 100'000;    // how long its step may take when it leaves
+constexpr int64_t kAloneUs = 1'500'000;  // how long one that has joined waits for a chief
 
 // The step thread's sleep: it is a fiber, and code outside the fiber wakes it.
 class StepThread {
@@ -95,6 +97,10 @@ class WorkerLife : public Life, public WorkerEffects, public StepVariables, Exch
                      }});
   }
   std::string Text() const override { return core_.StatusText(); }
+  void Leave() override {
+    core_.Drain("it is ending");
+    node_->After(kLeaveUs, [this] { core_.StopRunning(); });
+  }
 
   // WorkerEffects
   void Send(Adoption::Connection connection, const v1::WorkerToChief& message) override {
@@ -127,7 +133,7 @@ class WorkerLife : public Life, public WorkerEffects, public StepVariables, Exch
 
   static WorkerCore::Options CoreOptionsOf(const Plan& plan, const Node& node) {
     WorkerCore::Options options;
-    options.index = node.task().index;
+    options.index = node.number;
     options.incarnation = node.incarnation();
     options.chief_timeout = std::chrono::milliseconds(400);
     options.closures.test_keeps_results_over_rollback = plan.bug == PlantedBug::kWorkerKeepsResults;
@@ -141,14 +147,21 @@ class WorkerLife : public Life, public WorkerEffects, public StepVariables, Exch
 
   void RunSteps() {
     StepLoop loop({}, &core_, this, world_, &step_metrics_, log_.get());
-    loop.Run();
+    loop.Run();  // until it leaves
+    core_.Flush();
+    node_->Exit();
   }
   void Tick() {
     node_->After(kWorkerTickUs, [this] {
       core_.Tick();
+      const bool alone = !core_.adopted() && !core_.probed();
+      if (!alone) alone_since_us_ = world_->now_us();
+      // Its place may be gone.
+      if (joined() && world_->now_us() - alone_since_us_ > kAloneUs) return node_->Exit();
       Tick();
     });
   }
+  bool joined() const { return node_->task().index >= cluster_->plan.workers; }
   void CountPulledAhead() {
     const uint64_t before = std::exchange(pulled_ahead_, step_metrics_.pulled_ahead->value());
     cluster_->ledger.statistics.pulled_ahead += pulled_ahead_ - before;
@@ -185,6 +198,7 @@ class WorkerLife : public Life, public WorkerEffects, public StepVariables, Exch
   MetricsRegistry metrics_;
   StepMetrics step_metrics_;
   uint64_t pulled_ahead_ = 0;
+  int64_t alone_since_us_ = world_->now_us();
   std::map<Adoption::Connection, std::shared_ptr<Stream>> chiefs_;
   Adoption::Connection next_connection_ = 1;
   std::map<uint32_t, Link> links_;  // by ps
@@ -257,7 +271,7 @@ Stream* WorkerLife::Connect(const ServerRoute& server) {
   if (std::exchange(link.incarnation, server.incarnation) != server.incarnation) Drop(server.ps);
   if (link.stream != nullptr) return link.stream.get();
   link.stream = cluster_->network.Dial(
-      node_, cluster_->ps[server.ps].get(), StreamKind::kData,
+      node_, cluster_->At(server.address), StreamKind::kData,
       {.on_message = [this, ps = server.ps](
                          Message message) { OnResponse(ps, std::get<DataResponse>(message)); },
        .on_closed =

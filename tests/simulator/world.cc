@@ -36,7 +36,12 @@ bool World::Step(int64_t until_us) {
 // ------------------------------------------------------------------ Node
 
 Node::Node(World* world, Task task, std::function<std::unique_ptr<Life>(Node*)> start)
-    : world_(world), task_(task), name_(task.ToString()), start_(std::move(start)) {}
+    : address(fmt::format("{}{}:1", RoleName(task.role), task.index)),
+      number(task.index),
+      world_(world),
+      task_(task),
+      name_(task.ToString()),
+      start_(std::move(start)) {}
 
 uint64_t Node::incarnation() const {
   return (static_cast<uint64_t>(task_.role) + 1) * 1'000'000 +

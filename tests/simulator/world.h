@@ -52,6 +52,8 @@ class Life {
   virtual ~Life() = default;
   // Another process has dialled this one. Sets the callbacks of the accepting end.
   virtual void Accept(const std::shared_ptr<Stream>& stream, StreamKind kind) = 0;
+  // SIGTERM: the process ends as soon as it holds no work.
+  virtual void Leave() {}
   // The state of the process, to explain a run that does not end.
   virtual std::string Text() const = 0;
 };
@@ -91,6 +93,9 @@ class Node {
   void Run(const std::function<void()>& code);
   // Runs the event later, unless the present process has ended before.
   void After(int64_t us, Event event);
+
+  std::string address;  // where it serves
+  int number;           // its index in the cluster; those who join get it from the chief
 
   std::vector<std::weak_ptr<Stream>> streams;  // the present process's, closed at its end
   std::function<void(Node*)> on_end;           // called when a process has ended
