@@ -92,7 +92,7 @@ TEST_CASE("a seed means the same run every time") { CheckRepeats<PlantedBug>({3,
 uint64_t FirstSeed(PlantedBug bug) {
   if (bug == PlantedBug::kChiefRepeatsOtherMembers) return 1500;
   if (bug == PlantedBug::kChiefForgetsHalfClose) return 1700;
-  if (bug == PlantedBug::kChiefChangesModeUnsettled) return 5600;
+  if (bug == PlantedBug::kChiefChangesModeUnsettled) return 6200;
   if (bug == PlantedBug::kPsDuplicateDoesNotWait) return 4500;
   if (bug == PlantedBug::kPsOldPrimaryAnswers) return 2200;
   if (bug == PlantedBug::kPsFillMissesEntries) return 800;
