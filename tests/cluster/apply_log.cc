@@ -47,14 +47,10 @@ class Checker {
       return;
     }
     const Id id{e.timeline, e.closure, e.ordinal};
-    if (e.verdict == "held") {
+    if (e.verdict == "held" || e.verdict == "replayed") {
       held_[id].insert(e.tablet);
-      return;
-    }
-    if (e.verdict == "replayed") {
-      held_[id].insert(e.tablet);
-      replayed_[id].insert(e.tablet);
-      CheckServer(id, e);
+      copied_[id].insert(e.tablet);
+      if (e.verdict == "replayed") CheckServer(id, e);
       return;
     }
     attempts_[id].insert(e.attempt);
@@ -63,7 +59,7 @@ class Checker {
       ++report_.applied;
       CheckTimeline(e);
       // A primary that was stopped may hear of its copy when others have its tablets for long.
-      if (!replayed_[id].contains(e.tablet)) CheckSettled(e);
+      if (!copied_[id].contains(e.tablet)) CheckSettled(e);
       applied_[id].emplace(e.tablet, e.attempt);
       CheckServer(id, e);
     } else if (e.verdict == "duplicate" || e.verdict == "settled") {
@@ -149,8 +145,8 @@ class Checker {
   std::map<Id, std::set<uint32_t>> attempts_;
   std::map<Id, std::map<uint32_t, uint32_t>> applied_;        // tablet -> attempt
   std::map<Id, std::set<std::pair<uint32_t, int>>> servers_;  // tablet, server that applied it
-  std::map<Id, std::set<uint32_t>> held_;      // tablets that refused it as a duplicate
-  std::map<Id, std::set<uint32_t>> replayed_;  // tablets whose copies have it
+  std::map<Id, std::set<uint32_t>> held_;    // tablets that refused it as a duplicate
+  std::map<Id, std::set<uint32_t>> copied_;  // tablets whose copies have it
   std::map<std::pair<uint32_t, int>, uint64_t> timeline_of_;  // tablet, server
   std::set<uint32_t> tablets_;
   std::map<uint64_t, uint64_t> published_;                      // by timeline

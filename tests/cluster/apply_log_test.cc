@@ -44,6 +44,17 @@ TEST_CASE("the checker finds planted violations") {
   }
 }
 
+// It may have stood still between the update and the line, and its copy has the update.
+TEST_CASE("a primary may report an update late, if its copy has it") {
+  const auto log = [](const char* copy) {
+    ApplyEvent of_copy = Event(7, 0, 0, copy);
+    of_copy.ps = 1;
+    return std::vector<ApplyEvent>{of_copy, Event(8, 0, 0, "published"), Event(7, 0, 0, "applied")};
+  };
+  CHECK(CheckApplyEvents(log("held"), false).violations.empty());
+  CHECK(CheckApplyEvents(log("settled"), false).violations.size() == 2);
+}
+
 TEST_CASE("the same id in another timeline is another update") {
   REQUIRE(CheckApplyEvents({Event(7, 0, 0, "applied", 1), Event(7, 0, 0, "applied", 2)}, true)
               .violations.empty());
