@@ -491,7 +491,11 @@ void PsCore::OnMakeCopy(const Asker& asker, const v1::AssignTablets& assign) {
   absl::StatusOr<std::shared_ptr<TabletSet>> made = builder_.MakeCopies(assign);
   absl::Status status = made.status();
   if (status.ok()) {
-    for (const auto& copy : (*made)->copies) copy->tablet()->Fence(asker.generation);
+    for (const auto& copy : (*made)->copies) {
+      copy->tablet()->Fence(asker.generation);
+      // The primary opens its stream when it has heard of the copy from the chief.
+      copy->RefuseStreamsUpTo(copy_streams_);
+    }
     status = data_path_.AddCopies(asker.generation, *made);
   }
   MutexLock lock(&mu_);

@@ -110,6 +110,9 @@ class PsCore {
 
   // What happens to streams to copies; and what else has to be called several times a second.
   Copies* copies() { return &copies_; }
+  // A stream begins on which the primary of a tablet sends its log. Returns its number: that of
+  // each later stream is higher.
+  uint64_t OnCopyStream() { return ++copy_streams_; }
   // An entry of the log of a tablet whose copy is here.
   v1::CopyAck OnCopyEntry(const v1::CopyEntry& entry, const TabletCopy::Payload& payload);
 
@@ -241,6 +244,7 @@ class PsCore {
     std::string log_lines;
   };
   std::vector<Closing> closing_ ABSL_GUARDED_BY(mu_);
+  std::atomic<uint64_t> copy_streams_{0};      // OnCopyStream has returned them
   std::atomic<bool> closing_waits_{false};     // closing_ has some. Written under mu_
   bool reports_ ABSL_GUARDED_BY(mu_) = false;  // the chief's version takes them
   std::atomic<uint64_t> build_{0};             // the newest; older ones end. Written under mu_

@@ -592,6 +592,40 @@ TEST_CASE("a build continues for the chief that asks for the same values again")
   CHECK(ps.Last(2).assigned().timeline() == 7);
 }
 
+TEST_CASE("a new copy takes no entry of a stream that is older than the copy") {
+  TestCore ps;
+  ps.Adopt(1, 1);
+  v1::ChiefToPs make;
+  make.set_generation(1);
+  v1::AssignTablets* const assign = make.mutable_make_copy()->mutable_assign();
+  *assign->mutable_layout() = SmallLayout();
+  assign->mutable_layout()->mutable_tablets(0)->set_ps(1);
+  assign->mutable_layout()->mutable_tablets(0)->set_copy(1);
+  assign->set_timeline(1);
+  assign->set_term(1);
+  v1::CopyEntry last_piece;
+  last_piece.set_timeline(1);
+  last_piece.set_term(1);
+  last_piece.mutable_state()->set_number(1);
+  last_piece.mutable_state()->mutable_cut();
+  last_piece.mutable_state()->set_open_step(1);
+  // The chief asks for the copy twice, under the same term.
+  uint64_t older = ps.core->OnCopyStream();
+  for (int copy = 0; copy < 2; ++copy) {
+    make.set_request(++ps.request);
+    ps.Deliver(1, make);
+    ps.RunBackground();
+    REQUIRE(ps.Last(1).has_assigned());
+    const v1::CopyAck refused = ps.core->OnCopyEntry(last_piece, {.stream = older});
+    CHECK_THAT(refused.error().message(), Catch::Contains("the log of an earlier copy"));
+    const uint64_t stream = ps.core->OnCopyStream();
+    const v1::CopyAck taken = ps.core->OnCopyEntry(last_piece, {.stream = stream});
+    CHECK_FALSE(taken.has_error());
+    CHECK(taken.state() == 1);
+    older = stream;
+  }
+}
+
 TEST_CASE("failed assignments are answered and leave the server empty") {
   TestCore ps;
   ps.Adopt(1, 1);

@@ -30,7 +30,7 @@ void CopyReceiver::OnFrame(Frame frame) {
 absl::Status CopyReceiver::ReadApart(const Frame& frame) {
   COHORT_RETURN_IF_ERROR(ParseFromFrame(frame, &entry_));
   more_ = entry_.push() || (entry_.has_state() && !entry_.state().has_cut());
-  if (!more_) stream_->Send(SerializeToFrame(core_->OnCopyEntry(entry_, {})));
+  if (!more_) stream_->Send(SerializeToFrame(core_->OnCopyEntry(entry_, {.stream = number_})));
   return absl::OkStatus();
 }
 
@@ -71,7 +71,8 @@ absl::Status CopyReceiver::ReadState(const RequestMessage& message) {
     view.CopyTo(fields.back()->data());
     payload.emplace_back(fields.back()->data(), view.size());
   }
-  stream_->Send(SerializeToFrame(core_->OnCopyEntry(entry_, {.state = payload})));
+  stream_->Send(
+      SerializeToFrame(core_->OnCopyEntry(entry_, {.state = payload, .stream = number_})));
   messages_.Clear();
   return absl::OkStatus();
 }
@@ -83,7 +84,8 @@ absl::Status CopyReceiver::ReadPush(RequestMessage* message) {
     messages_.KeepNewest();
     return absl::OkStatus();
   }
-  stream_->Send(SerializeToFrame(core_->OnCopyEntry(entry_, {.push = &assembler_.Finish()})));
+  stream_->Send(SerializeToFrame(
+      core_->OnCopyEntry(entry_, {.push = &assembler_.Finish(), .stream = number_})));
   assembler_.Clear();
   messages_.Clear();
   return absl::OkStatus();

@@ -35,6 +35,7 @@ class CopyReceiver : public StreamHandler {
 
   PsCore* const core_;
   const std::shared_ptr<Stream> stream_;
+  const uint64_t number_ = core_->OnCopyStream();
   const bool apart_;  // entries have frames of their own
   v1::CopyEntry entry_;
   bool more_ = false;  // messages of entry_ follow

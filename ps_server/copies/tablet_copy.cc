@@ -21,6 +21,9 @@ absl::StatusOr<TabletCopy::Replayed> TabletCopy::Replay(const v1::CopyEntry& ent
     return Aborted("tablet {}: an entry of term {}, timeline {} for a copy of term {}, timeline {}",
                    tablet_->number(), entry.term(), entry.timeline(), term_, tablet_->timeline());
   }
+  if (payload.stream <= refused_streams_) {
+    return Aborted("tablet {}: an entry of the log of an earlier copy", tablet_->number());
+  }
   if (entry.has_state()) {
     COHORT_RETURN_IF_ERROR(AddState(entry.state(), payload));
     return Replayed{.done = done_, .state = pieces_};
@@ -98,6 +101,11 @@ absl::Status TabletCopy::Do(const v1::CopyEntry& entry, const RequestView* push,
 std::shared_ptr<const v1::CloseStep> TabletCopy::last_close() const {
   MutexLock lock(&mu_);
   return last_close_;
+}
+
+void TabletCopy::RefuseStreamsUpTo(uint64_t stream) {
+  MutexLock lock(&mu_);
+  refused_streams_ = stream;
 }
 
 void TabletCopy::BeginTerm(uint64_t term) {

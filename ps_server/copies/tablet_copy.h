@@ -43,13 +43,17 @@ class TabletCopy {
   struct Payload {
     const RequestView* push = nullptr;                  // if the entry is one
     std::span<const std::span<const uint8_t>> state{};  // if it is a piece of the state
+    uint64_t stream = 0;                                // that brings it (PsCore::OnCopyStream)
   };
-  // Does what an entry says, unless it did before. Errors: Aborted if the entry is of another term,
-  // or Stop was called; DataLoss if entries are missing, or the tablet does something else than its
-  // primary.
+  // Does what an entry says, unless it did before. Errors: Aborted if the entry is of another term
+  // or an earlier copy, or Stop was called; DataLoss if entries are missing, or the tablet does
+  // something else than its primary.
   absl::StatusOr<Replayed> Replay(const v1::CopyEntry& entry, const Payload& payload);
   // The newest step that it has closed as a copy; null: none.
   std::shared_ptr<const v1::CloseStep> last_close() const;
+  // Only later streams bring its log. Others may still bring that of an earlier copy here, whose
+  // entries have the same numbers if the primary is the same.
+  void RefuseStreamsUpTo(uint64_t stream);
   // It follows a log of this term from its beginning: the primary is another one.
   void BeginTerm(uint64_t term);
   // After the return, nothing is replayed.
@@ -64,6 +68,7 @@ class TabletCopy {
   const std::shared_ptr<Tablet> tablet_;
   mutable Mutex mu_;  // taken before the tablet's
   uint64_t term_ ABSL_GUARDED_BY(mu_);
+  uint64_t refused_streams_ ABSL_GUARDED_BY(mu_) = 0;  // up to this one
   uint64_t done_ ABSL_GUARDED_BY(mu_) = 0;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   bool fills_ ABSL_GUARDED_BY(mu_);

@@ -314,26 +314,28 @@ class PsLife : public Life,
 
   void AcceptPrimary(const std::shared_ptr<Stream>& stream) {
     stream->Set(Stream::kAcceptor,
-                {.on_message = [this, s = std::weak_ptr<Stream>(stream)](Message message) {
+                {.on_message = [this, number = core_->OnCopyStream(),
+                                s = std::weak_ptr<Stream>(stream)](Message message) {
                   const auto open = s.lock();
                   if (open != nullptr) {
-                    open->Send(Stream::kAcceptor, Replay(std::get<CopyMessage>(message)));
+                    open->Send(Stream::kAcceptor, Replay(number, std::get<CopyMessage>(message)));
                   }
                 }});
   }
-  v1::CopyAck Replay(const CopyMessage& message) {
+  v1::CopyAck Replay(uint64_t stream, const CopyMessage& message) {
     std::vector<std::span<const uint8_t>> payload;
     for (const auto& [words, size] : message.push.payload) {
       payload.emplace_back(reinterpret_cast<const uint8_t*>(words.data()), size);
     }
-    if (!message.entry.push()) return core_->OnCopyEntry(message.entry, {.state = payload});
+    if (!message.entry.push())
+      return core_->OnCopyEntry(message.entry, {.state = payload, .stream = stream});
     RequestAssembler assembler;
     const absl::Status added = assembler.Add(message.push.header, payload);
     if (!added.ok()) {
       cluster_->ledger.Violate("{}: an entry was refused: {}", node_->name(), added.ToString());
     }
     ++cluster_->ledger.statistics.replayed;
-    return core_->OnCopyEntry(message.entry, {.push = &assembler.Finish()});
+    return core_->OnCopyEntry(message.entry, {.push = &assembler.Finish(), .stream = stream});
   }
 
   void OnRequest(Client* client, const std::weak_ptr<Stream>& stream, DataRequest message) {
