@@ -343,7 +343,10 @@ class ByHand(ReplicasCase):
         for count, (number, by) in enumerate(((1, signal.SIGKILL), (2, signal.SIGTERM), (1, signal.SIGTERM)), start=1):
             processes[number].send_signal(by)
             processes[number].wait()
-            self.await_text(processes[0], "task-0", "; continuing without .*, on 2 replicas\n", count)
+            left = r"; continuing (?:without .*, )?on 2 replicas\n"
+            self.await_text(processes[0], "task-0", left, count)
+            gone = re.findall(r"worker:%d \S+ is gone" % number + left, self.text("task-0"))
+            self.assertEqual(by == signal.SIGTERM, len(gone) > 0)
             self.assertEqual(len(self.replicas_left()), 2)
             self.await_cuts(processes[0], "task-0", 1)
             processes[number] = self.run_task(number, configs[number], job)
