@@ -81,8 +81,8 @@ class WorkerServer : public ServingTask, private WorkerEffects, private StepVari
   void MakeSegmentDevices();
   void ExportMetrics();
   void StepThread();
-  // Stops the step thread. The running closure may take `grace`, but not without a chief, to whom
-  // its results go, unless `without_chief`. Returns false if the thread has not ended `patience`
+  // Stops the step thread. The running closure may take `grace`, but not without a chief, which
+  // gets its results, unless `without_chief`. Returns false if the thread has not ended `patience`
   // after that. nullopt waits without a limit.
   bool StopStepThread(std::chrono::milliseconds grace, std::optional<Duration> patience,
                       bool without_chief);

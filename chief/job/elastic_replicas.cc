@@ -40,6 +40,7 @@ absl::StatusOr<std::unique_ptr<ElasticReplicas>> ElasticReplicas::Start(
   const std::shared_ptr<ReplicaWatch> watch = std::move(started);
   options.answers = [watch] { return watch->answers(); };
   options.leaving = [watch] { return watch->leaving(); };
+  options.ask = [watch] { watch->Ask(); };
   options.roll_call = [watch](const std::set<int>& replicas, Duration limit) {
     return watch->RollCall(replicas, limit);
   };
@@ -102,6 +103,7 @@ void ElasticReplicas::OnStarted() {
   next_due_ = now + kTrainingPerChange * cost;
   change_began_.reset();
   joined_.clear();
+  options_.ask();  // so that replicas know from now on that they are watched
 }
 
 bool ElasticReplicas::GivesUp(int index, bool is_back) {

@@ -38,6 +38,7 @@ class ElasticReplicas {
     // Functions of a ReplicaWatch, which Start sets. Tests replace the network.
     std::function<ReplicaWatch::Answers()> answers;
     std::function<std::set<int>()> leaving;
+    std::function<void()> ask;
     std::function<ReplicaWatch::Answers(const std::set<int>&, Duration)> roll_call;
   };
   // How a run has ended.

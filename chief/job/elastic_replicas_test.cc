@@ -36,6 +36,7 @@ struct FourReplicas {
                                      .log = log.get(),
                                      .answers = [this] { return there; },
                                      .leaving = [this] { return leaving; },
+                                     .ask = [this] { ++asked; },
                                      .roll_call =
                                          [this](const Numbers& called, Duration) {
                                            ReplicaWatch::Answers answers;
@@ -77,6 +78,7 @@ struct FourReplicas {
   std::unique_ptr<Logger> log = Logger::Discard();
   ReplicaWatch::Answers there = {{0, 10}, {1, 11}, {2, 12}, {3, 13}};
   Numbers leaving;
+  int asked = 0;
   std::optional<ElasticReplicas> replicas;
 };
 
@@ -109,6 +111,7 @@ TEST_CASE("a replica that leaves is let go with a checkpoint, also soon after an
   four.there.erase(2);
   CHECK(four.Change(ReplicasBack()) == "worker:2 (h:3) is gone; continuing on 2 replicas");
   CHECK(four.Used() == "14");
+  CHECK(four.asked == 3);  // at each start
   four.leaving.clear();
   four.there[2] = 22;
   CHECK(four.IsDueWithin(seconds(10)));

@@ -118,6 +118,10 @@ void ReplicaWatch::Note(int replica, std::optional<uint64_t> process, bool leavi
   if (silent_.erase(replica) > 0) noted_.SignalAll();
 }
 
+void ReplicaWatch::Ask() {
+  loop_.Post([this] { Tick(); });
+}
+
 ReplicaWatch::Answers ReplicaWatch::answers() const {
   MutexLock lock(&mu_);
   return answers_;
@@ -135,7 +139,7 @@ ReplicaWatch::Answers ReplicaWatch::RollCall(const std::set<int>& replicas, Dura
     called_ = silent_ = replicas;
     for (const int replica : replicas) answers_.erase(replica);
   }
-  loop_.Post([this] { Tick(); });
+  Ask();
   MutexLock lock(&mu_);
   while (!silent_.empty() && noted_.WaitUntil(&mu_, deadline)) {
   }

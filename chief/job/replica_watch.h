@@ -38,6 +38,8 @@ class ReplicaWatch {
                                                              const Options& options);
   ~ReplicaWatch();
 
+  // Asks soon, and not only when the second is over.
+  void Ask();
   // What they have answered last.
   Answers answers() const;
   // Those that have said that they will end.

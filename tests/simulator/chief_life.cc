@@ -181,8 +181,8 @@ void ChiefLife::MoveTablets() {
     const int ps = plan.ps + static_cast<int>(plan.ps_places);
     Move({.what = kWhat[what],
           .ps = static_cast<int>(world_->chance.Between(0, ps - 1)),
-          .tablet = static_cast<uint32_t>(
-              world_->chance.Between(0, plan.ps * plan.tablets_per_ps - 1))});
+          .tablet =
+              static_cast<uint32_t>(world_->chance.Between(0, plan.ps * plan.tablets_per_ps - 1))});
     MoveTablets();
   });
 }
