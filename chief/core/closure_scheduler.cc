@@ -152,7 +152,7 @@ absl::StatusOr<uint64_t> ClosureScheduler::Schedule(ClosureSpec spec) {
   }
   if (known.has_value()) {
     closure->id = known->closure.id;
-    closure->fresh = false;
+    closure->fresh = !known->begun;
     closure->attempt = known->attempt;
     closure->min_attempt = known->min_attempt;
   } else {

@@ -119,8 +119,10 @@ void Steps::AdvanceMode(uint64_t next_place) {
   const bool overtaken = waits != nullptr && !waits->in_line;
   const bool runs = queue.training_in_flight() + queue.heard() > 0 &&
                     !context_->options.test_faults.changes_mode_early;
-  if (runs || overtaken || !at_boundary() || !closures_->unfinished().empty()) return;
-  mode_.Propose(open_.begin(), waits != nullptr ? waits->place : next_place);
+  const UnfinishedClosures& unfinished = closures_->unfinished();
+  if (runs || overtaken || !at_boundary() || unfinished.any_begun()) return;
+  if (waits != nullptr) next_place = waits->place;
+  mode_.Propose(open_.begin(), std::min(next_place, unfinished.first_place()));
 }
 
 void Steps::SetLearningRate(double rate, bool by_user, uint64_t next_place) {
@@ -209,7 +211,12 @@ const v1::StepPosition& Steps::TakeOver(const std::optional<v1::ModeChange>& cha
   // Nothing was closed since a cut in async mode: its pending closures run before the first step.
   const auto unfinished = closures_->unfinished().List();
   const bool pending = !unfinished.empty() && unfinished.front().place < newest.next_place();
-  if (sync() && close.step() == 0 && pending) mode_.RunAsyncFirst(newest);
+  if (sync() && close.step() == 0 && pending) {
+    mode_.RunAsyncFirst(newest);
+    // The ids of later places were reserved, and no chief has let them run before those. This one
+    // does not either: a chief that follows would take them for closures of synchronous steps.
+    closures_->unfinished().NoteNotBegunFrom(newest.next_place());
+  }
   if (faults.repeats_other_members && close.members_size() > 1) {
     close.mutable_members()->RemoveLast();
   }

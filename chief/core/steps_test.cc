@@ -62,6 +62,39 @@ TEST_CASE("a chief that starts repeats a close for the servers that lack it") {
   CHECK(s.steps.first_of_repeated_close() == Settlement::kNoLimit);
 }
 
+// After a rollback to a cut in mode async, before any step was closed.
+TEST_CASE("a chief that starts runs only what was pending in the old mode") {
+  Gated s({.mode = ConsistencyMode::kSync, .closures_per_step = 2});
+  v1::ModeChange change;
+  change.set_mode("sync");
+  change.set_closures_per_step(2);
+  change.mutable_position()->set_open_step(1);
+  change.mutable_position()->set_next_place(4);
+  // Place 3 is of the cut. The ids of 4 and 5 were reserved.
+  for (const uint64_t place : {3, 4, 5}) {
+    s.closures.unfinished().Add({.closure = {.id = place, .place = place}, .attempt = 1});
+  }
+  s.steps.TakeOver(change, {}, {});
+  CHECK_FALSE(s.steps.sync());
+  const auto schedule = [&](uint64_t place) {
+    const auto known = s.closures.unfinished().Take(place);
+    REQUIRE(known.has_value());
+    auto closure = s.NewClosure(place, /*by_job=*/true);
+    closure->fresh = !known->begun;
+    s.queue.Add(std::move(closure));
+  };
+  schedule(3);
+  schedule(4);
+  CHECK(s.Dispatch() == 1);
+  s.Advance(/*next_place=*/6);
+  CHECK_FALSE(s.steps.sync());
+  s.queue.Remove(3);  // it has ended
+  s.Advance(/*next_place=*/6);
+  s.steps.OnJournaled(s.outbox.next_record() - 1);
+  CHECK(s.steps.sync());
+  CHECK(s.steps.open().begin().next_place() == 4);
+}
+
 TEST_CASE("a step may be closed without the last closures") {
   Gated s({.mode = ConsistencyMode::kSync,
            .closures_per_step = 3,

@@ -40,6 +40,16 @@ void UnfinishedClosures::RefuseResultsFrom(uint64_t end) {
   }
 }
 
+void UnfinishedClosures::NoteNotBegunFrom(uint64_t begin) {
+  for (auto it = by_place_.lower_bound(begin); it != by_place_.end(); ++it) {
+    it->second.begun = false;
+  }
+}
+
+bool UnfinishedClosures::any_begun() const {
+  return std::ranges::any_of(by_place_, [](const auto& entry) { return entry.second.begun; });
+}
+
 std::optional<UnfinishedClosures::Entry> UnfinishedClosures::Take(uint64_t place) {
   const auto found = by_place_.find(place);
   if (found == by_place_.end()) return std::nullopt;

@@ -30,6 +30,7 @@ class UnfinishedClosures {
     uint32_t min_attempt = 1;   // results of older attempts belong to an older timeline
     int holder = -1;            // the worker that holds it; -1: none
     uint32_t held_attempt = 0;  // the attempt that the holder has
+    bool begun = true;          // a worker may have begun it
   };
   // What a result means for the closure. kUnknown: the closure is not here, or its attempt does not
   // count.
@@ -50,6 +51,11 @@ class UnfinishedClosures {
   // Sync mode, after a restart: the servers have closed the steps of all places before `end`.
   // Results of later places, which an earlier chief dispatched, do not count.
   void RefuseResultsFrom(uint64_t end);
+  // No worker has begun those of places from `begin` on: their ids were only reserved.
+  void NoteNotBegunFrom(uint64_t begin);
+  bool any_begun() const;
+  // The first place of one; UINT64_MAX: there is none.
+  uint64_t first_place() const { return by_place_.empty() ? UINT64_MAX : by_place_.begin()->first; }
   // Edge (1): removes the closure of this place and returns it.
   std::optional<Entry> Take(uint64_t place);
 

@@ -43,6 +43,21 @@ TEST_CASE("unfinished closures are found by place and taken up under their ids, 
   CHECK(u.List().empty());
 }
 
+TEST_CASE("closures whose ids were only reserved have not begun") {
+  UnfinishedClosures unfinished;
+  CHECK(unfinished.first_place() == UINT64_MAX);
+  for (const uint64_t place : {3, 4, 5}) {
+    unfinished.Add({.closure = {.id = 10 + place, .place = place}, .attempt = 1});
+  }
+  unfinished.NoteNotBegunFrom(4);
+  CHECK(unfinished.any_begun());
+  CHECK(unfinished.first_place() == 3);
+  CHECK(unfinished.Take(3)->begun);
+  CHECK_FALSE(unfinished.any_begun());
+  CHECK_FALSE(unfinished.Take(4)->begun);
+  CHECK(unfinished.first_place() == 5);
+}
+
 TEST_CASE("a holder is known until the result comes, or it is released or taken up") {
   UnfinishedClosures u = Two();
   CHECK(!u.held());

@@ -270,7 +270,7 @@ class PsLife : public Life,
   static uint64_t LimitOf(const Plan& plan, int server) {
     if (plan.room == 0) return 0;
     uint64_t bytes = plan.ValueBytes(server);
-    if (plan.moves > 0) {  // it may get all tablets
+    if (plan.moves > 0 || plan.replicas) {  // it may get all tablets
       for (int other = 0; other < plan.ps; ++other) bytes += plan.ValueBytes(other);
     }
     const auto values = static_cast<double>(bytes);
