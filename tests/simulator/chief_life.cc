@@ -479,6 +479,7 @@ void ChiefLife::CheckPublished(uint64_t watermark) {
   if (timeline == published_timeline_ && watermark <= published_) return;
   published_ = watermark;
   published_timeline_ = timeline;
+  cluster_->steps.Settled(timeline, watermark);
   cluster_->ledger.events.push_back(
       {.closure = watermark, .timeline = timeline, .verdict = "published"});
   const auto recovered = cluster_->disk.RecoverNow();

@@ -36,6 +36,7 @@ const ModeSettings* StepLedger::ModeOf(const PushHeaderView& push) const {
 }
 
 void StepLedger::Taken(const PushHeaderView& push) {
+  if (push.id.closure < settled_[push.timeline]) return;
   Timeline& timeline = timelines_[push.timeline];
   const bool sync = push.step.sync();
   const uint64_t others = sync ? timeline.applied_end : timeline.staged_end;

@@ -54,7 +54,10 @@ class StepLedger {
   void Pushed(const PushHeaderView& push) {
     places_[{push.timeline, push.id.closure}] = push.place;
   }
-  // A tablet has taken the push: it was applied, or staged for its step.
+  // The closures of a timeline before `watermark` are settled.
+  void Settled(uint64_t timeline, uint64_t watermark) { settled_[timeline] = watermark; }
+  // A server answers that a tablet has taken the push: it was applied, or staged for its step. One
+  // that stood still may do that long after the closure was settled.
   void Taken(const PushHeaderView& push);
   // A chief whose mode is `mode` asks a server to close a step.
   void AskedToClose(const v1::CloseStep& close, const ModeSettings& mode, bool changes_mode);
@@ -90,6 +93,7 @@ class StepLedger {
   const Plan& plan_;
   const Violate violate_;
   std::map<uint64_t, Timeline> timelines_;
+  std::map<uint64_t, uint64_t> settled_;                         // by timeline
   std::map<std::string, History> committed_;                     // by manifest
   std::map<std::pair<uint64_t, uint64_t>, uint64_t> places_;     // by timeline and closure
   std::map<std::pair<uint64_t, uint64_t>, ModeSettings> modes_;  // by timeline and closure
