@@ -20,8 +20,7 @@ struct Scheduling : CoreParts {
   // An earlier incarnation of the chief has dispatched closure 41 of place 6.
   void RestoreDispatched() {
     context.era = EraOf(/*generation=*/2, /*timeline=*/1);
-    closures.Restore({{.id = 41, .place = 6, .steps = 2}}, /*rolled_back_end=*/42,
-                     /*min_attempt=*/2);
+    closures.Restore({{.id = 41, .place = 6, .steps = 2}}, /*min_attempt=*/2);
   }
   ClosureScheduler scheduler;
 };
@@ -45,7 +44,7 @@ TEST_CASE("new closures get ids and places in order, and their ids are reserved 
 
 TEST_CASE("the unfinished closure of a place is taken up under its id") {
   Scheduling s;
-  s.closures.Restore({{.id = 41, .place = 6, .steps = 2}}, 1, 1);
+  s.closures.Restore({{.id = 41, .place = 6, .steps = 2}}, /*min_attempt=*/1);
   CHECK(absl::IsInternal(s.Schedule(6, /*steps=*/3).status()));
   SECTION("it waits") {
     CHECK(*s.Schedule(6, 2) == 41);

@@ -535,7 +535,7 @@ void CoordinatorCore::OnRecovered(absl::StatusOr<Recovered> recovered) {
   variables_.Restore(*recovered);
   cut_.SkipTo(recovered->next_cut);
   outbox_.SetNextRecord(recovered->next_record);
-  closures_.Restore(recovered->unfinished, recovered->rolled_back_end, recovered->min_attempt);
+  closures_.Restore(recovered->unfinished, recovered->min_attempt);
   scheduler_.Reset(recovered->reserved_end, recovered->next_place);
   std::vector<uint64_t> open;
   for (const UnfinishedClosure& closure : recovered->unfinished) open.push_back(closure.id);

@@ -17,12 +17,10 @@ OpenClosures::OpenClosures(const CoreContext* context, Outbox* outbox, Settlemen
       unfinished_(unfinished),
       error_(error) {}
 
-void OpenClosures::Restore(const std::vector<UnfinishedClosure>& closures, uint64_t rolled_back_end,
-                           uint32_t min_attempt) {
+void OpenClosures::Restore(const std::vector<UnfinishedClosure>& closures, uint32_t min_attempt) {
   for (const UnfinishedClosure& closure : closures) {
-    UnfinishedClosures::Entry entry{.closure = closure, .attempt = AttemptBase(context_->era)};
-    if (closure.id < rolled_back_end) entry.min_attempt = min_attempt;
-    unfinished_->Add(entry);
+    unfinished_->Add(
+        {.closure = closure, .attempt = AttemptBase(context_->era), .min_attempt = min_attempt});
   }
 }
 

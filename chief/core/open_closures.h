@@ -36,10 +36,10 @@ class OpenClosures {
   ClosureQueue& queue() const { return *queue_; }
   UnfinishedClosures& unfinished() const { return *unfinished_; }
 
-  // Takes over the closures that an earlier incarnation of the chief left open. For ids below
-  // `rolled_back_end`, results of attempts below `min_attempt` do not count.
-  void Restore(const std::vector<UnfinishedClosure>& closures, uint64_t rolled_back_end,
-               uint32_t min_attempt);
+  // Takes over the closures that an earlier incarnation of the chief left open. Results of attempts
+  // below `min_attempt` do not count: they are of an older timeline. It may have had other closures
+  // with these ids, if its journal is gone.
+  void Restore(const std::vector<UnfinishedClosure>& closures, uint32_t min_attempt);
   // The timeline was raised: ends all closures. Those that the cut names as pending become
   // unfinished.
   void RollBack(const v1::ChiefCut& cut);

@@ -63,12 +63,25 @@ TEST_CASE("a closure that was dispatched or has killed workers too often is at a
   CHECK(absl::IsUnavailable(p.closures.CheckLimits(*c)));
 }
 
+TEST_CASE("results of an older timeline do not count, whatever closures had the ids there") {
+  CoreParts p(1, 1);
+  p.context.era = EraOf(/*generation=*/3, /*timeline=*/3);
+  const uint32_t first = AttemptBase(EraOf(/*generation=*/2, /*timeline=*/3)) + 1;
+  p.closures.Restore({{.id = 5, .place = 12, .steps = 1}}, first);
+  const uint32_t older = AttemptBase(EraOf(/*generation=*/2, /*timeline=*/2)) + 1;
+  CHECK_FALSE(p.closures.Claim(5, /*worker=*/0, older));
+  CHECK(p.closures.unfinished().OnResult(CoreParts::ResultOf(5, older)) ==
+        UnfinishedClosures::Outcome::kUnknown);
+  CHECK(p.closures.unfinished().OnResult(CoreParts::ResultOf(5, first)) ==
+        UnfinishedClosures::Outcome::kFinished);
+}
+
 TEST_CASE("a cut names what was dispatched or is unfinished; a rollback leaves that unfinished") {
   CoreParts p(1, 1);
   p.Queue(5);
   REQUIRE(p.queue.Dispatch(0, true, 100) != nullptr);
   p.Queue(7);
-  p.closures.Restore({{.id = 3, .place = 2, .steps = 1}}, 1, 1);
+  p.closures.Restore({{.id = 3, .place = 2, .steps = 1}}, /*min_attempt=*/1);
   v1::ChiefCut cut;
   uint64_t next_place = 8;
   p.closures.FillPending(&cut, &next_place);

@@ -24,10 +24,10 @@ struct Recovered {
   // Every id below it is settled, and so is every reserved id above it except `unfinished`.
   uint64_t watermark = 1;
   std::vector<UnfinishedClosure> unfinished;  // closures of the job runner, by id
-  // Results of unfinished closures below rolled_back_end count only from this attempt: older
-  // attempts are from before the last rollback.
+  // Results of unfinished closures count only from this attempt: older attempts are from before the
+  // last rollback.
   uint32_t min_attempt = 1;
-  uint64_t rolled_back_end = 1;  // ids below it were reserved before the last rollback
+  uint64_t rolled_back_end = 1;  // ids below it were reserved before that. Older chiefs need it
   uint64_t next_place = 0;       // the first place that has no id
   uint64_t epoch = 0;            // finished epochs
   uint64_t next_cut = 0;
