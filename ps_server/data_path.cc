@@ -359,9 +359,12 @@ CloseProgress DataPath::KnownCloses(bool* lacks) const {
     const std::shared_ptr<const v1::CloseStep> close = copy->last_close();
     if (close != nullptr && close->step() >= known.open_step()) known.newest = close;
   }
-  *lacks = std::ranges::any_of(tablets->tablets, [&](const auto& tablet) {
-    return known.newest != nullptr && tablet->open_step() <= known.newest->step();
-  });
+  const auto lacks_close = [&](const Tablet& tablet) {
+    return known.newest != nullptr && tablet.open_step() <= known.newest->step();
+  };
+  for (const auto& tablet : tablets->tablets) *lacks |= lacks_close(*tablet);
+  // The journal may name it as the primary already.
+  for (const auto& copy : tablets->copies) *lacks |= !copy->fills() && lacks_close(*copy->tablet());
   return known;
 }
 

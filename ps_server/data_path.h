@@ -160,7 +160,7 @@ class DataPath {
   // Waits for a close that is under way.
   CloseProgress closed_steps() const;
   // The same with the closes of copies that are here. The chief may have sent one to their
-  // primaries alone before it died. `lacks`: a tablet for which this server answers has not closed
+  // primaries alone before it died. `lacks`: a tablet or a copy that is here has not closed
   // the newest step.
   CloseProgress KnownCloses(bool* lacks) const;
 
