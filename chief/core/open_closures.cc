@@ -181,6 +181,10 @@ void OpenClosures::FillPending(v1::ChiefCut* cut, uint64_t* next_place) const {
     for (const LeaseRange& lease : c->spec.leases) LeaseToProto(lease, pending->add_leases());
   }
   for (const UnfinishedClosure& closure : unfinished_->List()) {
+    if (!unfinished_->Find(closure.place)->begun) {
+      *next_place = std::min(*next_place, closure.place);
+      continue;
+    }
     v1::PendingClosure* const pending = cut->add_pending();
     pending->set_id(closure.id);
     pending->set_place(closure.place);

@@ -86,6 +86,15 @@ TEST_CASE("a cut names what was dispatched or is unfinished; a rollback leaves t
   uint64_t next_place = 8;
   p.closures.FillPending(&cut, &next_place);
   REQUIRE(cut.pending_size() == 2);
+  SECTION("an id that was only reserved") {
+    p.closures.unfinished().NoteNotBegunFrom(2);
+    v1::ChiefCut begun;
+    next_place = 8;
+    p.closures.FillPending(&begun, &next_place);
+    CHECK(begun.pending_size() == 1);
+    CHECK(next_place == 2);
+    return;
+  }
   CHECK(cut.pending(0).id() == 3);
   CHECK(cut.pending(1).id() == 5);
   CHECK(next_place == 7);  // closure 7 was never dispatched
