@@ -295,6 +295,9 @@ absl::Status Homes::Fence(int ps) {
 }
 
 absl::Status Homes::Return(int ps) {
+  const bool free =
+      ps >= 0 && ps < membership_->ps() && context_->options.ps[static_cast<size_t>(ps)].empty();
+  if (free) return InvalidArgument("there is no ps:{}: the server with this number has left", ps);
   if (drained_.erase(ps) == 0) return InvalidArgument("ps:{} was not drained", ps);
   Journal();
   return absl::OkStatus();

@@ -68,7 +68,8 @@ class Homes {
   // (1). From then on it is drained. Errors: FailedPrecondition if one of its tablets has no copy
   // on another server; those of Drain.
   absl::Status Fence(int ps);
-  // A drained server may have tablets again. Errors: InvalidArgument if it was not drained.
+  // A drained server may have tablets again. Errors: InvalidArgument if it was not drained, or has
+  // left.
   absl::Status Return(int ps);
   // Tablets move back to the servers where the layout has them, as far as these are not drained. A
   // server that has joined gets some of each of the others.

@@ -154,5 +154,19 @@ TEST_CASE("servers that a user has drained count again if the one that had joine
   CHECK(parts.homes.figures().size() == 1);
 }
 
+TEST_CASE("the place of a server that has left cannot be returned") {
+  CoreParts parts(/*workers=*/1, /*ps=*/3);
+  parts.context.options.ps_places = 2;
+  for (const int ps : {0, 1, 2}) parts.Adopt(PsTask(ps));
+  parts.homes.Assign(CoreParts::OneTabletEach(1), 1);
+  parts.context.options.ps[1].clear();
+  parts.homes.Forget(1);
+  const absl::Status returned = parts.homes.Return(1);
+  CHECK(absl::IsInvalidArgument(returned));
+  CHECK_THAT(std::string(returned.message()), Catch::Contains("there is no ps:1"));
+  REQUIRE(parts.homes.Drain(0, CoreParts::OneTabletEach(1)).ok());
+  CHECK(parts.homes.Placed(CoreParts::OneTabletEach(1)).tablets(0).ps() == 2);
+}
+
 }  // namespace
 }  // namespace cohort
