@@ -15,6 +15,7 @@ namespace {
 constexpr std::chrono::seconds kAskEvery{1};
 // Questions without an answer after which the stream is dialed again.
 constexpr int kMostOpenQuestions = 5;
+constexpr uint64_t kClosed = UINT64_MAX;
 
 }  // namespace
 
@@ -24,7 +25,6 @@ class ReplicaWatch::Probe : public StreamHandler {
   Probe(ReplicaWatch* watch, int replica, const Options& options,
         std::unique_ptr<StreamClient> client)
       : watch_(watch), replica_(replica), client_(std::move(client)) {
-    question_.set_request(1);
     v1::AdoptWorker* adopt = question_.mutable_adopt();
     adopt->set_job(options.job);
     adopt->set_chief_incarnation(options.chief_incarnation);
@@ -43,6 +43,7 @@ class ReplicaWatch::Probe : public StreamHandler {
                               {.wait_for_ready = false, .joins_pieces = true});
     }
     if (open_questions_++ > 0) watch_->Forget(replica_);
+    question_.set_request(watch_->NextQuestion());
     stream_->Send(SerializeToFrame(question_));
   }
 
@@ -52,13 +53,13 @@ class ReplicaWatch::Probe : public StreamHandler {
     open_questions_ = 0;
     const v1::WorkerHello& hello = message.hello();
     const bool free = message.status().code() == 0 && !hello.hears_chief() && !hello.leaving();
-    watch_->Note(replica_, free ? std::optional(hello.incarnation()) : std::nullopt,
-                 hello.leaving());
+    watch_->Note(replica_, message.request(),
+                 free ? std::optional(hello.incarnation()) : std::nullopt, hello.leaving());
   }
   void OnClosed(const absl::Status&) override {
     stream_ = nullptr;
     open_questions_ = 0;
-    watch_->Note(replica_, std::nullopt);
+    watch_->Note(replica_, kClosed, std::nullopt, /*leaving=*/false);
   }
 
  private:
@@ -107,8 +108,15 @@ void ReplicaWatch::Forget(int replica) {
   answers_.erase(replica);
 }
 
-void ReplicaWatch::Note(int replica, std::optional<uint64_t> process, bool leaving) {
+uint64_t ReplicaWatch::NextQuestion() {
   MutexLock lock(&mu_);
+  return ++asked_;
+}
+
+void ReplicaWatch::Note(int replica, uint64_t question, std::optional<uint64_t> process,
+                        bool leaving) {
+  MutexLock lock(&mu_);
+  if (question < counts_from_) return;
   leaving ? void(leaving_.insert(replica)) : void(leaving_.erase(replica));
   if (process.has_value()) {
     answers_[replica] = *process;
@@ -137,6 +145,7 @@ ReplicaWatch::Answers ReplicaWatch::RollCall(const std::set<int>& replicas, Dura
   {
     MutexLock lock(&mu_);
     called_ = silent_ = replicas;
+    counts_from_ = asked_ + 1;
     for (const int replica : replicas) answers_.erase(replica);
   }
   Ask();

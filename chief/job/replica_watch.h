@@ -57,8 +57,10 @@ class ReplicaWatch {
   void TickAgain();
   // A question has no answer yet, although the next one is due.
   void Forget(int replica);
-  // A question has an answer, or the replica cannot be reached (nullopt).
-  void Note(int replica, std::optional<uint64_t> process, bool leaving = false);
+  uint64_t NextQuestion();
+  // This question has an answer, or the replica cannot be reached (kClosed). An answer to an older
+  // question than those of the last RollCall does not count.
+  void Note(int replica, uint64_t question, std::optional<uint64_t> process, bool leaving);
 
   mutable Mutex mu_;
   CondVar noted_;
@@ -66,6 +68,8 @@ class ReplicaWatch {
   std::set<int> silent_ ABSL_GUARDED_BY(mu_);  // those of called_ without an answer to it
   Answers answers_ ABSL_GUARDED_BY(mu_);
   std::set<int> leaving_ ABSL_GUARDED_BY(mu_);
+  uint64_t asked_ ABSL_GUARDED_BY(mu_) = 0;  // questions
+  uint64_t counts_from_ ABSL_GUARDED_BY(mu_) = 0;
 
   // The destructor first ends the thread of the loop, on which the probes run.
   std::map<int, std::unique_ptr<Probe>> probes_;  // constant after Start

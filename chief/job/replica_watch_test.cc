@@ -49,6 +49,7 @@ class FakeReplica {
     if (!message.adopt().probe()) ++adoptions;
     if (!answers) return;
     v1::WorkerToChief answer;
+    answer.set_request(message.request());
     answer.mutable_hello()->set_incarnation(incarnation_);
     answer.mutable_hello()->set_hears_chief(hears_other);
     answer.mutable_hello()->set_leaving(leaving);
